@@ -2,7 +2,7 @@
 //! still, die or serve only some. On real servers; nothing here looks at how long something took.
 
 use crate::common::*;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::process::Stdio;
 use std::time::Duration;
@@ -200,6 +200,57 @@ fn a_reload_of_nginx_is_no_crash() {
         let restart = of("process-restart").unwrap();
         assert!(restart["title"].as_str().unwrap().contains("took SIGHUP"), "{restart}");
     }
+}
+
+/// An event loop of Python's, in which so many requests at a time have room, and each takes 20 ms.
+fn event_loop(room: usize) -> Option<(Guard, String)> {
+    let code = format!(
+        "import asyncio
+async def main():
+    room = asyncio.Semaphore({room})
+    async def serve(reader, writer):
+        while await reader.readuntil(b'\\r\\n\\r\\n'):
+            async with room:
+                await asyncio.sleep(0.02)
+            writer.write(b'HTTP/1.1 200 OK\\r\\nContent-Length: 2\\r\\n\\r\\nok')
+    server = await asyncio.start_server(serve, '127.0.0.1', 0)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+asyncio.run(main())"
+    );
+    let mut command = std::process::Command::new("python3");
+    command.args(["-c", &code]).stdout(Stdio::piped()).stderr(Stdio::null());
+    let Ok(mut server) = Guard::spawn(&mut command) else {
+        testkit::skip("it needs python3");
+        return None;
+    };
+    let mut port = String::new();
+    BufReader::new(server.child().stdout.take()?).read_line(&mut port).ok()?;
+    Some((server, format!("http://127.0.0.1:{}/", port.trim())))
+}
+
+#[test]
+fn whether_requests_wait_for_each_other_where_no_thread_stands_is_in_the_first_line() {
+    if !testkit::is_root() {
+        return testkit::skip("what another's process does is for root to read");
+    }
+    // Two workers, whose requests stand in the same line.
+    let first_line = |room: usize| {
+        let (_server, url) = event_loop(room)?;
+        let run = || plimsoll(&["load", &url, "-c", "16", "-t", "2", "-d", "2s", "--json", "--no-record", "-q"]).json();
+        // Of a generator that was kept from running nothing is said of the target.
+        let valid = (0..5).map(|_| run()).find(|doc| doc["validity"]["state"] != "not-valid");
+        Some(valid.expect("one of five runs stands")["gives"].clone())
+    };
+    let Some((three, all)) = first_line(3).zip(first_line(64)) else { return };
+    assert_eq!(
+        (&three["standing"], &all["standing"]),
+        (&"unexplained".into(), &"unexplained".into()),
+        "{three}, {all}"
+    );
+    let is_said =
+        |gives: &serde_json::Value| gives["text"].as_str().unwrap().contains("they wait for each other (of the first ");
+    assert!(is_said(&three) && !is_said(&all), "{three}, {all}");
 }
 
 #[test]

@@ -240,7 +240,17 @@ pub fn gives(
         Some(demand) => says(Standing::BelowItsLimit, below_its_limit(demand), None),
         None => {
             let why = facts.why_no_target();
-            says(Standing::Unknown, format!("nothing was lost; how full the target is was not seen ({why})"), None)
+            // At a limit any closed loop makes a line: that it does is seen from here. A generator that is full makes one of its own.
+            let is_valid = validity.state == ValidityState::Valid;
+            let seen = match facts.first_round().filter(|_| is_valid) {
+                Some(FirstRound::Queued { firsts, quickest_ns, half_ns }) => format!(
+                    "its requests wait for each other (of the first {firsts} the quickest took {}, half of all {} and more), so it, or the way to it, is at a limit; at which was not seen",
+                    duration(quickest_ns),
+                    duration(half_ns)
+                ),
+                _ => "how full the target is was not seen".to_owned(),
+            };
+            says(Standing::Unknown, format!("nothing was lost; {seen} ({why})"), None)
         }
     }
 }

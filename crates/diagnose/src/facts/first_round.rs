@@ -38,6 +38,8 @@ pub enum FirstRound {
         firsts: usize,
         /// The quickest, nanoseconds.
         quickest_ns: f64,
+        /// What half of all requests take and more, nanoseconds.
+        half_ns: f64,
     },
     /// They took as long as all others: requests do not wait for each other.
     Alike {
@@ -50,7 +52,7 @@ impl FirstRound {
     /// As a part of a sentence whose subject is the requests.
     pub fn said(&self) -> String {
         match self {
-            FirstRound::Queued { firsts, quickest_ns } => {
+            FirstRound::Queued { firsts, quickest_ns, .. } => {
                 format!("they wait for each other (of the first {firsts} the quickest took {})", duration(*quickest_ns))
             }
             FirstRound::Alike { firsts } => {
@@ -91,7 +93,7 @@ impl Facts<'_> {
         let quick = firsts.iter().filter(|ns| is_quick(**ns)).count();
         let by_chance = at_least_by_chance(count as u64, quick as u64, share);
         if count >= FIRSTS_MIN && longest_ns >= LAST * half_ns && by_chance < CHANCE_MAX {
-            return Some(FirstRound::Queued { firsts: count, quickest_ns });
+            return Some(FirstRound::Queued { firsts: count, quickest_ns, half_ns });
         }
         let is_near = |ns: f64| ns >= half_ns / ALIKE && ns <= half_ns * ALIKE;
         let are_alike = is_near(quickest_ns)

@@ -155,6 +155,17 @@ fn whether_requests_wait_for_each_other_is_told_by_those_that_found_nobody_befor
         "{alike}"
     );
     assert!(!alike.contains(EXPERIMENT), "{alike}");
+    // Where the target is not seen, that is all that is known of it.
+    let unseen = |r: &mut Recording| {
+        r.snapshots.iter_mut().for_each(|s| s.processes.retain(|process| process.role != Role::Target));
+    };
+    let remote = after_a_first_round(one_by_one(), unseen);
+    assert!(
+        remote.starts_with("nothing was lost; its requests wait for each other (of the first 16 the quickest took 2.50 ms, half of all 40.0 ms and more), so it, or the way to it, is at a limit; at which was not seen ("),
+        "{remote}"
+    );
+    let alike = after_a_first_round((0..16).map(|_| 40.0), unseen);
+    assert!(alike.starts_with("nothing was lost; how full the target is was not seen ("), "{alike}");
     let neither = [
         ("a delayed ACK, from the second request on", after_a_first_round((0..16).map(|_| 2.0), unchanged)),
         ("a server that is cold", after_a_first_round((1..=16).map(|n| 40.0 + 60.0 * f64::from(n)), unchanged)),

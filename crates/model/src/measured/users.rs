@@ -99,7 +99,8 @@ impl Users {
         let starves = |tally: &Tally| {
             // What it was not asked for it could not serve: an open pace asks the connections that are free.
             let was_asked_enough = f64::from(tally.asked) > f64::from(tally.answered);
-            let waits_ms = to_ms.saturating_sub(u64::from(tally.waits_since_ms));
+            // Of an open pace it may have been due long before it left, behind others: the connection gave replies meanwhile.
+            let waits_ms = to_ms.saturating_sub(u64::from(tally.waits_since_ms.max(tally.last_reply_ms)));
             let is_silent = tally.waits_since_ms != u32::MAX && waits_ms > silent_ms;
             let hardly = (f64::from(tally.answered)) < HARDLY_SHARE * well_served as f64;
             was_asked_enough && (is_silent || hardly)
@@ -188,6 +189,16 @@ mod tests {
         }
         let users = Users::of(&half, 0, 10_000);
         assert_eq!((users.starved, users.starved_since_ms, users.never_served), (20, Some(5_000), 0));
+    }
+
+    #[test]
+    fn what_was_due_long_before_it_left_starves_no_connection_that_gives_replies() {
+        // Of more than is carried: one worker had sent all of its own when the run ended, the other had not.
+        let done = Tally { waits_since_ms: u32::MAX, asked: 15_000, ..served(15_000) };
+        let behind = Tally { last_reply_ms: 10_990, waits_since_ms: 4_400, ..served(15_500) };
+        let both = |behind| Users::of(&[[done; 16], [behind; 16]].concat(), 0, 6_000).starved;
+        assert_eq!(both(behind), 0);
+        assert_eq!(both(Tally { last_reply_ms: 4_300, ..behind }), 16, "none of those has replied since");
     }
 
     #[test]
