@@ -231,26 +231,17 @@ asyncio.run(main())"
 
 #[test]
 fn whether_requests_wait_for_each_other_where_no_thread_stands_is_in_the_first_line() {
-    if !testkit::is_root() {
-        return testkit::skip("what another's process does is for root to read");
-    }
-    // Two workers, whose requests stand in the same line.
+    // Two workers, whose requests stand in the same line. Nothing is observed: the tests beside this one are no neighbours then.
     let first_line = |room: usize| {
         let (_server, url) = event_loop(room)?;
-        let run = || plimsoll(&["load", &url, "-c", "16", "-t", "2", "-d", "2s", "--json", "--no-record", "-q"]).json();
+        let load = ["load", &url, "-c", "16", "-t", "2", "-d", "2s", "--no-observe", "--json", "--no-record", "-q"];
         // Of a generator that was kept from running nothing is said of the target.
-        let valid = (0..5).map(|_| run()).find(|doc| doc["validity"]["state"] != "not-valid");
-        Some(valid.expect("one of five runs stands")["gives"].clone())
+        let valid = (0..5).map(|_| plimsoll(&load).json()).find(|doc| doc["validity"]["state"] == "valid");
+        Some(valid.expect("one of five runs is valid")["gives"]["text"].as_str().unwrap().to_owned())
     };
     let Some((three, all)) = first_line(3).zip(first_line(64)) else { return };
-    assert_eq!(
-        (&three["standing"], &all["standing"]),
-        (&"unexplained".into(), &"unexplained".into()),
-        "{three}, {all}"
-    );
-    let is_said =
-        |gives: &serde_json::Value| gives["text"].as_str().unwrap().contains("they wait for each other (of the first ");
-    assert!(is_said(&three) && !is_said(&all), "{three}, {all}");
+    let said = "nothing was lost; its requests wait for each other (of the first ";
+    assert!(three.starts_with(said) && !all.contains("wait for each other"), "{three}\n{all}");
 }
 
 #[test]
