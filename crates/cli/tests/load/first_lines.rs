@@ -240,7 +240,7 @@ fn whether_requests_wait_for_each_other_where_no_thread_stands_is_in_the_first_l
         Some(valid.expect("one of five runs is valid")["gives"]["text"].as_str().unwrap().to_owned())
     };
     let Some((three, all)) = first_line(3).zip(first_line(64)) else { return };
-    let said = "nothing was lost; its requests wait for each other (of the first ";
+    let said = "nothing was lost; requests wait for each other (of the first ";
     assert!(three.starts_with(said) && !all.contains("wait for each other"), "{three}\n{all}");
 }
 

@@ -244,7 +244,7 @@ pub fn gives(
             let is_valid = validity.state == ValidityState::Valid;
             let seen = match facts.first_round().filter(|_| is_valid) {
                 Some(FirstRound::Queued { firsts, quickest_ns, half_ns }) => format!(
-                    "its requests wait for each other (of the first {firsts} the quickest took {}, half of all {} and more), so it, or the way to it, is at a limit; at which was not seen",
+                    "requests wait for each other (of the first {firsts} the quickest took {}, half of all {} and more), so the target, or the way to it, is at a limit; at which was not seen",
                     duration(quickest_ns),
                     duration(half_ns)
                 ),

@@ -161,7 +161,7 @@ fn whether_requests_wait_for_each_other_is_told_by_those_that_found_nobody_befor
     };
     let remote = after_a_first_round(one_by_one(), unseen);
     assert!(
-        remote.starts_with("nothing was lost; its requests wait for each other (of the first 16 the quickest took 2.50 ms, half of all 40.0 ms and more), so it, or the way to it, is at a limit; at which was not seen ("),
+        remote.starts_with("nothing was lost; requests wait for each other (of the first 16 the quickest took 2.50 ms, half of all 40.0 ms and more), so the target, or the way to it, is at a limit; at which was not seen ("),
         "{remote}"
     );
     let alike = after_a_first_round((0..16).map(|_| 40.0), unseen);
@@ -169,7 +169,17 @@ fn whether_requests_wait_for_each_other_is_told_by_those_that_found_nobody_befor
     let neither = [
         ("a delayed ACK, from the second request on", after_a_first_round((0..16).map(|_| 2.0), unchanged)),
         ("a server that is cold", after_a_first_round((1..=16).map(|n| 40.0 + 60.0 * f64::from(n)), unchanged)),
-        ("two of the first were sampled", after_a_first_round([2.5, 40.0].into_iter(), unchanged)),
+        ("three of the first were sampled", after_a_first_round([2.5, 2.5, 40.0].into_iter(), unchanged)),
+        ("seven that are alike are few", after_a_first_round((0..7).map(|_| 40.0), unchanged)),
+        (
+            "later ones take longer at times",
+            after_a_first_round((0..16).map(|_| 40.0), |r| {
+                let took_ms = |n: u64| if n < 12 { 40_000_000 } else { 100_000_000 };
+                let all: Vec<Request> =
+                    (0..16).map(|n| Request { sent_ns: 1, ended_ns: 1 + took_ms(n), ..Request::default() }).collect();
+                told(r, all.iter());
+            }),
+        ),
         ("an open loop", after_a_first_round(one_by_one(), |r| r.plan.pace = open().recording().plan.pace)),
         (
             "any request may be quick",

@@ -15,7 +15,6 @@ use model::recording::Row;
 use model::{Event, Interval, Recording, Snapshot};
 use report::progress::{CLEAR, Progress};
 use session::target::Life;
-use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -26,8 +25,10 @@ const DRAW_EVERY: Duration = Duration::from_millis(100);
 /// Run time between two lines where there is no terminal, nanoseconds.
 const LOG_EVERY_NS: u64 = 10_000_000_000;
 
-/// Events of a kind that are printed: a collector pauses hundreds of times in a run.
+/// Events of a kind that are printed within [`PRINTED_WITHIN_NS`] of the run: a collector pauses many times a second.
 const PRINTED_OF_A_KIND: usize = 5;
+/// See [`PRINTED_OF_A_KIND`].
+const PRINTED_WITHIN_NS: i64 = 60_000_000_000;
 
 /// How long lines are waited for before something else is printed, so that they come in their order.
 const SETTLE: Duration = Duration::from_millis(200);
@@ -48,8 +49,8 @@ pub struct Shown {
     pub also: Vec<Box<dyn session::Watch>>,
     /// Draws the run on the whole terminal.
     view: Option<View>,
-    /// Events that were printed, by their kind.
-    printed: BTreeMap<String, usize>,
+    /// Since when events of a kind are counted, by the run's clock, and how many came.
+    came: BTreeMap<String, (i64, usize)>,
     /// Whether the target that was started for the run lives; taken when it has been said that it does not.
     pub life: Option<Arc<Life>>,
 }
@@ -68,7 +69,7 @@ impl Shown {
             label: String::new(),
             also: Vec::new(),
             view: None,
-            printed: BTreeMap::new(),
+            came: BTreeMap::new(),
             life: None,
         }
     }
@@ -200,16 +201,8 @@ impl session::Watch for Shown {
     fn on_event(&mut self, event: &Event) {
         self.also.iter_mut().for_each(|other| other.on_event(event));
         self.view.iter().for_each(|view| view.event(event));
-        let printed = self.printed.entry(event.kind.clone()).or_default();
-        *printed += 1;
-        match (*printed).cmp(&PRINTED_OF_A_KIND) {
-            Ordering::Less => self.keep_or_print(&format!("plimsoll: {}: {}", event.kind, event.text)),
-            Ordering::Equal => {
-                let text =
-                    format!("plimsoll: {}: {}; more of these are in the recording alone", event.kind, event.text);
-                self.keep_or_print(&text);
-            }
-            Ordering::Greater => {}
+        if let Some(line) = line(&mut self.came, event) {
+            self.keep_or_print(&line);
         }
     }
 
@@ -222,8 +215,37 @@ impl session::Watch for Shown {
     }
 }
 
+/// What is printed of an event; `None`: as many of its kind were just now.
+fn line(came: &mut BTreeMap<String, (i64, usize)>, event: &Event) -> Option<String> {
+    let (since_ns, count) = came.entry(event.kind.clone()).or_insert((event.at_ns, 0));
+    // Another run begins at 0 again.
+    if !(0..PRINTED_WITHIN_NS).contains(&event.at_ns.saturating_sub(*since_ns)) {
+        (*since_ns, *count) = (event.at_ns, 0);
+    }
+    *count += 1;
+    let more = if *count == PRINTED_OF_A_KIND { "; more of these within a minute are not printed" } else { "" };
+    (*count <= PRINTED_OF_A_KIND).then(|| format!("plimsoll: {}: {}{more}", event.kind, event.text))
+}
+
 impl Drop for Shown {
     fn drop(&mut self) {
         self.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_kind_five_are_printed_in_a_minute_and_others_all_the_same() {
+        let mut came = BTreeMap::new();
+        let mut printed = |at_s: i64, kind: &str| line(&mut came, &Event::new(at_s * 1_000_000_000, kind, "it did"));
+        let pauses: Vec<_> = (0..60).filter_map(|at_s| printed(at_s, "pause")).collect();
+        assert_eq!((pauses.len(), &*pauses[0]), (5, "plimsoll: pause: it did"));
+        assert_eq!(pauses[4], "plimsoll: pause: it did; more of these within a minute are not printed");
+        assert!(printed(59, "outage").is_some() && printed(59, "pause").is_none());
+        assert!(printed(60, "pause").is_some(), "the next minute");
+        assert!(printed(3, "pause").is_some(), "the next run");
     }
 }

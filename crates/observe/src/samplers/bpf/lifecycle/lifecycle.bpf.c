@@ -232,7 +232,7 @@ int BPF_PROG(on_signal, int sig, struct kernel_siginfo *info)
 		return 0;
 	r->code = sig;
 	r->detail = code_of(info);
-	/* Where it ended the process, what was looked at above was SIGKILL. */
+	/* Looked at again: above, `sig` was SIGKILL where another one ends the process. */
 	if (sender && sender->signal == sig)
 		r->from = sender->pid;
 	bpf_ringbuf_submit(r, 0);

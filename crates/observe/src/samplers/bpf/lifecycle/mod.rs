@@ -3,9 +3,9 @@
 //! By `sched_process_fork`, `sched_process_exit`, `signal_generate` (for the sender), `signal_deliver` and `mark_victim`.
 //! A child of a target's process is watched from its first instruction. A signal counts when a thread takes it, not when it
 //! is sent; one that ends a process is taken by each of its threads, and is one event. Others that are equal within a tick
-//! are one event with a number. Signals by which a language's runtime interrupts its own threads, hundreds a second, are left out. Which process it was is told by its start as well, as ids are given again. In a PID
-//! namespace, Linux before 6.9 does not say whom it kills for want of memory. Cost: a look-up a fork, exit and signal of any
-//! process.
+//! are one event with a number. Signals by which a language's runtime interrupts its own threads, hundreds a second, are
+//! left out. Which process it was is told by its start as well, as ids are given again. In a PID namespace, Linux before
+//! 6.9 does not say whom it kills for want of memory. Cost: a look-up a fork, exit and signal of any process.
 
 mod told;
 
