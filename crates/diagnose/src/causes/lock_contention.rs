@@ -183,7 +183,7 @@ fn by_readings(
     if facts.sleepers_in_futex(SLEPT_MIN).len() > 1 {
         return Verdict::refuted("threads' own time limits ended the waits in futex of several of them: they slept");
     }
-    let text = format!("the {} working threads stood in futex in {} of the readings", working, percent(futex));
+    let text = format!("the {} working threads stood in futex in {} of the time", working, percent(futex));
     let process = facts.piece::<Process>(text, "target.threads_futex", futex, "ratio").from(FUTEX_STANDS.value);
     if futex < FUTEX_STANDS.value || events > IDLE_MAX {
         return Verdict::refuted("the target's threads hardly waited at a lock").because(process.into());
@@ -235,11 +235,8 @@ fn lock_of_a_file(facts: &Facts<'_>, working: &BTreeSet<(ProcessId, u32)>, stand
         return (share >= FUTEX_SHARE.value).then_some((Ok(kernel), share));
     }
     let share = stands.share(Stand::FileLock).filter(|_| stands.readings.len() >= READINGS_MIN)?;
-    let text = format!(
-        "the {} working threads stood at the lock of a file in {} of the readings",
-        working.len(),
-        percent(share)
-    );
+    let text =
+        format!("the {} working threads stood at the lock of a file in {} of the time", working.len(), percent(share));
     let process = facts.piece::<Process>(text, "target.threads_file_lock", share, "ratio").from(FUTEX_STANDS.value);
     (share >= FUTEX_STANDS.value).then_some((Err(process), share))
 }

@@ -87,11 +87,11 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     };
     let text = match places {
         Some(places) => format!(
-            "{workers} of its {} working threads {what} at any time, and the others queued for a place ({} of the readings)",
+            "{workers} of its {} working threads {what} at any time, and the others queued for a place ({} of the time)",
             stands.threads,
             percent(places.queued)
         ),
-        None => format!("its {workers} working threads {what} in {} of the readings", percent(share)),
+        None => format!("its {workers} working threads {what} in {} of the time", percent(share)),
     };
     let process = facts.piece::<Process>(text, "target.threads_in_one_wait", share, "ratio").from(STOOD_MIN);
     let is_alone = workers == 1 && stand == Stand::Sleep && sleeps_in_each(facts);

@@ -58,6 +58,8 @@ const PAUSES: [&str; 2] = ["stop-the-world", "event-loop-blocked"];
 const NAMED_MAX: usize = 3;
 /// From this share on what is not explained is said, and what may be why where the generator was disturbed.
 const UNEXPLAINED_MIN: f64 = 0.1;
+/// Where so much of it is unexplained, it is said what is known of that.
+const OPEN_MIN: f64 = 0.5;
 
 /// The sentence. Findings come ranked.
 pub fn gives(
@@ -118,7 +120,9 @@ pub fn gives(
         let disturbed = disturbed(facts, validity).filter(|_| is_open);
         let disturbed = disturbed.map_or(String::new(), |disturbed| format!("; {disturbed}"));
         let ended = ended_meanwhile(PAUSES.contains(&&*first.id));
-        let text = format!("{}{}{disturbed}{ended}", first.title, explained(first, losses));
+        let besides = queued_besides(first, losses, facts).filter(|_| is_told);
+        let besides = besides.map_or(String::new(), |besides| format!("; besides, {besides}"));
+        let text = format!("{}{}{besides}{disturbed}{ended}", first.title, explained(first, losses));
         return says(Standing::Gives, text, Some(first));
     }
     let limit = supported().find(|finding| finding.id == "at-its-limit");
@@ -204,7 +208,7 @@ pub fn gives(
             _ => String::new(),
         };
         let why = match first_round {
-            Some(round) => format!("{}; {why}", round.said()),
+            Some(round) => format!("{}; {why}", round.said("they")),
             None => why,
         };
         let beside = beside.map_or(String::new(), |part| {
@@ -397,6 +401,15 @@ fn rest_beside(finding: &Finding, losses: &[Loss]) -> f64 {
         |loss: &Loss| loss.time.is_some() || loss.kind == LossKind::Failed || OTHERS.contains(&&*finding.id);
     let loss = losses.iter().find(|loss| loss.kind == explains.of).filter(|loss| is_measured(loss));
     loss.map_or(0.0, |loss| loss.unexplained)
+}
+
+/// That requests wait for each other, where a finding leaves open what most of the time is for that they wait.
+fn queued_besides(finding: &Finding, losses: &[Loss], facts: &Facts<'_>) -> Option<String> {
+    // Of a target that hardly gets a CPU they do that, too: the most that it may explain counts.
+    let is_part = |explains: Explains| explains.of == LossKind::Waiting && 1.0 - explains.high >= OPEN_MIN;
+    let is_open = finding.explains.is_some_and(is_part) && rest_beside(finding, losses) >= OPEN_MIN;
+    let round = facts.first_round().filter(|_| is_open)?;
+    matches!(round, FirstRound::Queued { .. }).then(|| format!("{}; {WITHIN}", round.said("requests")))
 }
 
 /// How much of which loss a finding explains, in words to put behind its sentence.

@@ -49,11 +49,14 @@ pub enum FirstRound {
 }
 
 impl FirstRound {
-    /// As a part of a sentence whose subject is the requests.
-    pub fn said(&self) -> String {
+    /// As a sentence of the requests, which are called `who`.
+    pub fn said(&self, who: &str) -> String {
         match self {
             FirstRound::Queued { firsts, quickest_ns, .. } => {
-                format!("they wait for each other (of the first {firsts} the quickest took {})", duration(*quickest_ns))
+                format!(
+                    "{who} wait for each other (of the first {firsts} the quickest took {})",
+                    duration(*quickest_ns)
+                )
             }
             FirstRound::Alike { firsts } => {
                 format!("each takes so long by itself (so did the first {firsts}, which found nobody before them)")

@@ -2,7 +2,8 @@
 //! sleeps in.
 //!
 //! Each reading is one moment, so shares of readings are estimates: with n readings of a thread a share p is known to about
-//! ± √(p(1 − p)/n). Functions are the kernel's own names (fs/eventpoll.c, kernel/futex, net/socket.c …), the same on every
+//! ± √(p(1 − p)/n). How much of their time threads had or wanted a CPU is not estimated: the kernel counts it. Whoever looks at them takes
+//! a CPU to do so, and those that are woken there meanwhile are found about to run, more often than they are otherwise. Functions are the kernel's own names (fs/eventpoll.c, kernel/futex, net/socket.c …), the same on every
 //! architecture; of another kernel's names a stand is [`Stand::Other`], never one of the rest. A thread that did nothing
 //! over the measured time serves nothing, and is left out.
 
@@ -86,6 +87,8 @@ pub struct Stands {
     pub readings: Vec<Vec<Stand>>,
     /// Threads that did anything.
     pub threads: usize,
+    /// The share of their time in which they had a CPU or waited for one, by the kernel's count, 0..=1; `None`: it was not read.
+    pub wanted_cpu: Option<f64>,
 }
 
 /// A wait that the same number of threads is in, while all others queue for it.
@@ -110,6 +113,8 @@ const WAITS_A_REQUEST: f64 = 0.8;
 const SAME_MIN: f64 = 0.7;
 /// Fewer readings of a queue show no number that stays.
 const QUEUES_MIN: usize = 3;
+/// Fewer readings of threads that wait do not say for what they do.
+const ASLEEP_MIN: usize = 3;
 
 impl Stands {
     /// Whether threads queue in futex for a few places, in each of which one waits: a lock has one, a pool has several, and their
@@ -135,11 +140,25 @@ impl Stands {
         so as f64 / self.readings.len().max(1) as f64
     }
 
-    /// The share of all that were seen that stood so; `None` without one.
+    /// The share of their time in which they stood so, 0..=1; `None` where none was seen.
     pub fn share(&self, of: Stand) -> Option<f64> {
-        let all = self.readings.iter().flatten().count();
-        let so = self.readings.iter().flatten().filter(|stand| **stand == of).count();
-        (all > 0).then(|| so as f64 / all as f64)
+        let count = |of| self.readings.iter().flatten().filter(|stand| **stand == of).count();
+        let (all, running) = (self.readings.iter().flatten().count(), count(Stand::Running));
+        match self.wanted_cpu.filter(|_| all >= running + ASLEEP_MIN) {
+            Some(wanted) if of == Stand::Running => Some(wanted),
+            wanted => share_of_time(count(of), all, running, wanted),
+        }
+    }
+}
+
+/// The share of their time in which threads stood in a wait, 0..=1: of the time in which they neither had a CPU nor wanted one, as many as of
+/// the readings that found them so. Where that time was not counted, or fewer than [`ASLEEP_MIN`] found them so, of all readings; `None`
+/// without one.
+fn share_of_time(there: usize, all: usize, running: usize, wanted_cpu: Option<f64>) -> Option<f64> {
+    let asleep = all.saturating_sub(running);
+    match wanted_cpu.filter(|_| asleep >= ASLEEP_MIN) {
+        Some(wanted) => Some((1.0 - wanted) * there as f64 / asleep as f64),
+        None => (all > 0).then(|| there as f64 / all as f64),
     }
 }
 
@@ -233,16 +252,30 @@ impl Facts<'_> {
     /// Where some threads stood.
     pub fn stands(&self, of: &BTreeSet<(ProcessId, u32)>) -> Stands {
         let readings = self.snapshots().map(|snapshot| self.stands_at(snapshot, of));
-        Stands { threads: of.len(), readings: readings.filter(|reading| !reading.is_empty()).collect() }
+        let readings = readings.filter(|reading| !reading.is_empty()).collect();
+        Stands { threads: of.len(), readings, wanted_cpu: self.wanted_cpu(of) }
     }
 
-    /// The share of all readings of some threads that found them waiting at a descriptor of a kind (`log`, `pipe`, `backend` …), 0..=1;
+    /// The share of their time in which some threads had a CPU or waited for one, 0..=1; `None`: that was not read of each of them.
+    fn wanted_cpu(&self, of: &BTreeSet<(ProcessId, u32)>) -> Option<f64> {
+        let window = self.read_window()?;
+        let (mut wanted_ns, mut lived_ns) = (0.0, 0.0);
+        for (process, tid) in of {
+            let grown = |name| self.history.growth(Metric::new(Subject::Thread(*process, *tid), name), window).ok();
+            let (run, wait) = grown("run_ns").zip(grown("wait_ns"))?;
+            wanted_ns += run.value + wait.value;
+            lived_ns += run.covered_ns as f64;
+        }
+        (lived_ns > 0.0).then(|| (wanted_ns / lived_ns).min(1.0))
+    }
+
+    /// The share of their time in which some threads waited at a descriptor of a kind (`log`, `pipe`, `backend` …), 0..=1;
     /// `None`: none of them was read.
     pub fn share_standing_at(&self, of: &BTreeSet<(ProcessId, u32)>, kind: &str) -> Option<f64> {
         self.share_that(of, |_, _, stands| !stands.is_running && stands.at.as_deref() == Some(kind))
     }
 
-    /// The share of all readings of some threads that found them in poll(2) or select(2) while connections waited to be accepted, 0..=1;
+    /// The share of their time in which some threads stood in poll(2) or select(2) while connections waited to be accepted, 0..=1;
     /// `None`: none of them was read.
     ///
     /// Whoever waits for a connection there is woken by one: it waits for something else. Ruby sleeps so in a program's first thread.
@@ -258,12 +291,14 @@ impl Facts<'_> {
         of: &BTreeSet<(ProcessId, u32)>,
         is_so: impl Fn(&Snapshot, &ThreadSample, &model::snapshot::Stands) -> bool,
     ) -> Option<f64> {
-        let (mut all, mut there) = (0_usize, 0_usize);
+        let (mut all, mut running, mut there) = (0_usize, 0_usize, 0_usize);
         self.each_stand(of, |snapshot, _, thread, stands| {
             all += 1;
-            there += usize::from(is_so(snapshot, thread, stands));
+            let is_running = stand(thread) == Some(Stand::Running);
+            running += usize::from(is_running);
+            there += usize::from(!is_running && is_so(snapshot, thread, stands));
         });
-        (all > 0).then(|| there as f64 / all as f64)
+        share_of_time(there, all, running, self.wanted_cpu(of))
     }
 
     /// Calls with each reading of where some threads stood.
@@ -324,11 +359,30 @@ mod tests {
     }
 
     #[test]
+    fn how_long_threads_ran_is_counted_and_only_the_rest_is_estimated() {
+        use Stand::{Events, Running, Sleep};
+        let share = |asleep: usize, wanted_cpu| {
+            let readings = vec![vec![Sleep, Running]; asleep].into_iter().chain([vec![Events, Running]]).collect();
+            let stands = Stands { readings, threads: 2, wanted_cpu };
+            [Sleep, Events, Running].map(|stand| (stands.share(stand).unwrap() * 1000.0).round() as u32)
+        };
+        assert_eq!(
+            share(3, Some(0.2)),
+            [600, 200, 200],
+            "found about to run in half of the readings, they were so for a fifth of the time"
+        );
+        assert_eq!(share(3, None), [375, 125, 500], "it was not counted");
+        assert_eq!(share(1, Some(0.2)), [250, 250, 500], "two readings do not say for what they wait");
+        assert_eq!(Stands::default().share(Sleep), None);
+    }
+
+    #[test]
     fn a_pool_has_places_whose_number_stays() {
         use Stand::{Events, Futex, Sleep};
         let stands = |readings: &[&[Stand]]| Stands {
             readings: readings.iter().map(|reading| reading.to_vec()).collect(),
             threads: 4,
+            wanted_cpu: None,
         };
         let pool =
             stands(&[&[Sleep, Sleep, Futex, Futex], &[Futex, Sleep, Sleep, Futex], &[Sleep, Futex, Futex, Sleep]]);

@@ -37,7 +37,7 @@ pub fn waiting() -> Build {
 }
 
 /// A target of one thread, which stands there, and slept so often in the windows, which are so long.
-fn alone(wchan: &'static str, sleeps: u64, window_ns: u64) -> Recording {
+pub fn alone(wchan: &'static str, sleeps: u64, window_ns: u64) -> Recording {
     let build = waiting().each(|s| s.target = vec![(0.01, 0.0)]);
     with(&build, move |_, s| {
         stand(s, wchan);
@@ -62,6 +62,24 @@ fn a_worker_that_is_alone_is_a_pool_of_one_where_it_waits_in_each_request() {
         "hardly a sleep was seen"
     );
     assert_eq!(status(&alone("ep_poll", 400, SECOND), "pool-exhausted"), Status::Refuted, "it waits for work");
+}
+
+#[test]
+fn workers_that_are_woken_while_they_are_looked_at_wait_as_long_as_the_kernel_counts() {
+    let status = |run: f64| {
+        let build = waiting().each(move |s| s.target = vec![(run, 0.0); 2]);
+        let recording = with(&build, |second, s| {
+            stand(s, "hrtimer_nanosleep");
+            let threads = s.processes.iter_mut().filter(|p| p.role == Role::Target).flat_map(|p| &mut p.threads);
+            let woken = Stands { is_running: true, ..Stands::default() };
+            threads
+                .filter(|thread| (second + u64::from(thread.tid)) % 2 == 0)
+                .for_each(|t| t.stands = Some(woken.clone()));
+        });
+        status(&recording, "pool-exhausted")
+    };
+    assert_eq!(status(0.02), Status::Supported);
+    assert_eq!(status(0.5), Status::Refuted, "they do run half of the time");
 }
 
 #[test]
@@ -120,79 +138,6 @@ fn what_waits_where_no_thread_stands_has_a_next_step_in_the_first_line() {
     assert_eq!(gives.standing, Standing::Unexplained);
     let next = "`plimsoll diagnose URL --experiment` tells whether requests wait for each other";
     assert!(gives.text.ends_with(next), "{}", gives.text);
-}
-
-/// The first line of a closed loop of sixteen whose requests take 40 ms, and whose first took so long, each on a connection of its own.
-fn after_a_first_round(took_ms: impl Iterator<Item = f64>, change: impl FnOnce(&mut Recording)) -> String {
-    let mut recording = alone("ep_poll", 0, SECOND);
-    let mut tick = IntervalRequests::default();
-    for (connection, ms) in (0..).zip(took_ms) {
-        let ended_ns = 1_000_000 + (ms * 1e6) as u64;
-        let first = Request { sent_ns: 1_000_000, ended_ns, connection, ordinal: 1, ..Request::default() };
-        tick.sampled.offer(1000, Kept::new(u64::from(connection), first));
-    }
-    recording.requests.push(0, 400, &tick);
-    change(&mut recording);
-    diagnose(&recording).gives.unwrap().text
-}
-
-#[test]
-fn whether_requests_wait_for_each_other_is_told_by_those_that_found_nobody_before_them() {
-    const EXPERIMENT: &str = "tells whether requests wait for each other";
-    let unchanged = |_: &mut Recording| {};
-    let one_by_one = || (1..=16).map(|n| 2.5 * f64::from(n));
-    let queued = after_a_first_round(one_by_one(), unchanged);
-    assert!(queued.contains("; they wait for each other (of the first 16 the quickest took 2.50 ms); "), "{queued}");
-    assert!(
-        queued.ends_with("a pool; `plimsoll diagnose URL --experiment` tells for how many there is room"),
-        "{queued}"
-    );
-    let few_at_a_time = after_a_first_round((0..16).map(|n| 10.0 * f64::from(1 + n / 4)), unchanged);
-    assert!(few_at_a_time.contains("they wait for each other"), "{few_at_a_time}");
-    let alike = after_a_first_round((0..16).map(|n| 39.0 + 0.2 * f64::from(n)), unchanged);
-    assert!(
-        alike.contains("; each takes so long by itself (so did the first 16, which found nobody before them); "),
-        "{alike}"
-    );
-    assert!(!alike.contains(EXPERIMENT), "{alike}");
-    // Where the target is not seen, that is all that is known of it.
-    let unseen = |r: &mut Recording| {
-        r.snapshots.iter_mut().for_each(|s| s.processes.retain(|process| process.role != Role::Target));
-    };
-    let remote = after_a_first_round(one_by_one(), unseen);
-    assert!(
-        remote.starts_with("nothing was lost; requests wait for each other (of the first 16 the quickest took 2.50 ms, half of all 40.0 ms and more), so the target, or the way to it, is at a limit; at which was not seen ("),
-        "{remote}"
-    );
-    let alike = after_a_first_round((0..16).map(|_| 40.0), unseen);
-    assert!(alike.starts_with("nothing was lost; how full the target is was not seen ("), "{alike}");
-    let neither = [
-        ("a delayed ACK, from the second request on", after_a_first_round((0..16).map(|_| 2.0), unchanged)),
-        ("a server that is cold", after_a_first_round((1..=16).map(|n| 40.0 + 60.0 * f64::from(n)), unchanged)),
-        ("three of the first were sampled", after_a_first_round([2.5, 2.5, 40.0].into_iter(), unchanged)),
-        ("seven that are alike are few", after_a_first_round((0..7).map(|_| 40.0), unchanged)),
-        (
-            "later ones take longer at times",
-            after_a_first_round((0..16).map(|_| 40.0), |r| {
-                let took_ms = |n: u64| if n < 12 { 40_000_000 } else { 100_000_000 };
-                let all: Vec<Request> =
-                    (0..16).map(|n| Request { sent_ns: 1, ended_ns: 1 + took_ms(n), ..Request::default() }).collect();
-                told(r, all.iter());
-            }),
-        ),
-        ("an open loop", after_a_first_round(one_by_one(), |r| r.plan.pace = open().recording().plan.pace)),
-        (
-            "any request may be quick",
-            after_a_first_round(one_by_one(), |r| {
-                let all: Vec<Request> =
-                    (1..=16).map(|n| Request { sent_ns: 1, ended_ns: 2_500_000 * n, ..Request::default() }).collect();
-                told(r, all.iter());
-            }),
-        ),
-    ];
-    for (what, text) in neither {
-        assert!(!text.contains("they wait for each other") && !text.contains("by itself"), "{what}: {text}");
-    }
 }
 
 #[test]

@@ -65,7 +65,8 @@ fn the_lock_of_a_file_is_one_by_the_probes_and_by_where_threads_stand() {
     let diagnosis = diagnose(&seen);
     let lock = of(&diagnosis, "lock-contention");
     assert_eq!((lock.status, lock.severity), (Status::Supported, Severity::Warning), "{lock:#?}");
-    assert!(lock.title.contains("the lock of a file, 75 % of the time"), "{}", lock.title);
+    // Three of four, of the time in which they do not run.
+    assert!(lock.title.contains("the lock of a file, 74 % of the time"), "{}", lock.title);
     assert_eq!(status(&seen, "pool-exhausted"), Status::Refuted, "more of them would wait for it, too");
     assert_eq!(status(&standing(1), "lock-contention"), Status::Refuted);
     // Of its life in the windows without waits for work each waited for some milliseconds of 500.

@@ -13,6 +13,7 @@ mod causes_processes;
 mod ends;
 mod expectations;
 mod first_lines;
+mod first_round;
 mod held;
 mod locks;
 mod part_way;
