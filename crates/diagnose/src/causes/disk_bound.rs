@@ -31,7 +31,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         );
     }
     let on_disk = stands.share(Stand::Disk).unwrap_or(0.0);
-    let text = format!("its working threads waited for a disk in {} of the time", percent(on_disk));
+    let text = format!("its working threads waited for a disk {} of the time", percent(on_disk));
     let process = facts.piece::<Process>(text, "target.threads_disk", on_disk, "ratio").from(DISK_STANDS.value);
     if on_disk < DISK_STANDS.value {
         return Verdict::refuted("hardly a thread of the target waited for a disk").because(process.into());

@@ -174,7 +174,7 @@ fn stood(facts: &Facts<'_>, paused: f64) -> Option<Piece<Process>> {
     let (slept, at_disk) = (of(Stand::Sleep), of(Stand::Disk));
     let share = slept + at_disk;
     let what = if slept >= at_disk { "slept" } else { "waited for a disk" };
-    let text = format!("its only working thread {what} in {} of the time", percent(share));
+    let text = format!("its only working thread {what} {} of the time", percent(share));
     let piece = facts.piece::<Process>(text, "target.threads_in_one_wait", share, "ratio").from(0.5 * paused);
     (share > 0.0 && share >= 0.5 * paused).then_some(piece)
 }

@@ -45,6 +45,8 @@ const HELD_MIN: f64 = 0.8;
 const HELD_SOME: f64 = 0.3;
 /// Requests in the target for each thread that is elsewhere: the others wait.
 const REQUESTS_A_HOLDER: f64 = 2.0;
+/// Each request has a thread of its own where as many stand in futex as there are requests, give or take so much.
+const A_THREAD_EACH: f64 = 0.25;
 
 /// See the file's head.
 pub const RULE: CauseRule = CauseRule {
@@ -183,7 +185,7 @@ fn by_readings(
     if facts.sleepers_in_futex(SLEPT_MIN).len() > 1 {
         return Verdict::refuted("threads' own time limits ended the waits in futex of several of them: they slept");
     }
-    let text = format!("the {} working threads stood in futex in {} of the time", working, percent(futex));
+    let text = format!("the {} working threads stood in futex {} of the time", working, percent(futex));
     let process = facts.piece::<Process>(text, "target.threads_futex", futex, "ratio").from(FUTEX_STANDS.value);
     if futex < FUTEX_STANDS.value || events > IDLE_MAX {
         return Verdict::refuted("the target's threads hardly waited at a lock").because(process.into());
@@ -199,8 +201,10 @@ fn by_readings(
     }
     // Idle threads stand in futex, too. A lock is held by one of those that take turns, while most requests wait for it. Whoever has it
     // may have run for less than those that count as working.
-    let held = facts.held(&facts.all_threads()).unwrap_or_default();
-    let are_idle = held.share < HELD_SOME && in_target < stands.at_a_time(Stand::Futex);
+    let in_futex = stands.at_a_time(Stand::Futex);
+    let has_a_thread = (in_futex - in_target).abs() <= A_THREAD_EACH * in_target;
+    let held = facts.held(&facts.all_threads(), has_a_thread).unwrap_or_default();
+    let are_idle = held.share < HELD_SOME && in_target < in_futex;
     if are_idle || in_target < REQUESTS_A_HOLDER * held.elsewhere {
         let text = format!(
             "of the readings in which threads stood in futex {} found another of them elsewhere, {:.1} at a time, with {in_target:.1} requests in the target",
@@ -236,7 +240,7 @@ fn lock_of_a_file(facts: &Facts<'_>, working: &BTreeSet<(ProcessId, u32)>, stand
     }
     let share = stands.share(Stand::FileLock).filter(|_| stands.readings.len() >= READINGS_MIN)?;
     let text =
-        format!("the {} working threads stood at the lock of a file in {} of the time", working.len(), percent(share));
+        format!("the {} working threads stood at the lock of a file {} of the time", working.len(), percent(share));
     let process = facts.piece::<Process>(text, "target.threads_file_lock", share, "ratio").from(FUTEX_STANDS.value);
     (share >= FUTEX_STANDS.value).then_some((Err(process), share))
 }

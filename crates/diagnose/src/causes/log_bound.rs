@@ -130,13 +130,12 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         );
     }
     if at_log >= STOOD_MIN && is_waiting {
-        let text =
-            format!("its working threads stood in calls at the file of a log in {} of the time", percent(at_log));
+        let text = format!("its working threads stood in calls at the file of a log {} of the time", percent(at_log));
         let process = facts.piece::<Process>(text, "target.threads_at_log", at_log, "ratio").from(STOOD_MIN);
-        let title = format!("requests wait until a line of a log is written, in {} of the time", percent(at_log));
+        let title = format!("requests wait until a line of a log is written, {} of the time", percent(at_log));
         return supported(facts, Verdict::proved(Severity::Error, title, process, client), at_log);
     }
-    let text = format!("its working threads stood in a write to a full pipe in {} of the time", percent(in_pipe));
+    let text = format!("its working threads stood in a write to a full pipe {} of the time", percent(in_pipe));
     let process = facts.piece::<Process>(text, "target.threads_pipe_write", in_pipe, "ratio").from(STOOD_MIN);
     if in_pipe < STOOD_MIN || !is_waiting {
         // What waits for a disk may wait for other files than a log.
@@ -150,7 +149,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         };
     }
     let title =
-        format!("requests wait for room in the pipe the target writes its log to, in {} of the time", percent(in_pipe));
+        format!("requests wait for room in the pipe the target writes its log to, {} of the time", percent(in_pipe));
     supported(facts, Verdict::proved(Severity::Error, title, process, client), in_pipe)
 }
 

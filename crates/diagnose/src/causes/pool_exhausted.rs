@@ -91,7 +91,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
             stands.threads,
             percent(places.queued)
         ),
-        None => format!("its {workers} working threads {what} in {} of the time", percent(share)),
+        None => format!("its {workers} working threads {what} {} of the time", percent(share)),
     };
     let process = facts.piece::<Process>(text, "target.threads_in_one_wait", share, "ratio").from(STOOD_MIN);
     let is_alone = workers == 1 && stand == Stand::Sleep && sleeps_in_each(facts);

@@ -6,7 +6,7 @@
 //! address of its own. Whoever hands out work wakes, and is not woken so itself. A wait that its own time limit ends is a
 //! sleep, though it is a futex to the kernel (Ruby's, Java's and Python's sleeps are).
 
-use super::stands::stand;
+use super::stands::{is_in_poll, stand};
 use super::{Facts, Stand};
 use crate::history::ProcessId;
 use model::limits::THREAD_EDGES_KEPT;
@@ -126,8 +126,10 @@ impl Facts<'_> {
         (all > 0.0).then(|| of("interrupt") / all)
     }
 
-    /// Whether one of some threads has what the others wait for in futex. `None`: too few readings.
-    pub fn held(&self, of: &BTreeSet<(ProcessId, u32)>) -> Option<Held> {
+    /// Whether one of some threads has what the others wait for in futex. Where each request `has_a_thread` of its own, one that stands in
+    /// poll(2) sleeps there, as Ruby's do, or waits for whom it asks: an event loop's, which has no work, stands in epoll(7). `None`: too few
+    /// readings.
+    pub fn held(&self, of: &BTreeSet<(ProcessId, u32)>, has_a_thread: bool) -> Option<Held> {
         struct Read {
             thread: (ProcessId, u32),
             waits: bool,
@@ -137,7 +139,8 @@ impl Facts<'_> {
         self.each_stand(of, |snapshot, process, thread, stands| {
             if let Some(stand) = stand(thread) {
                 let waits = stand == Stand::Futex && !stands.sleeps;
-                let read = Read { thread: (process, thread.tid), waits, is_idle: stand == Stand::Events };
+                let is_idle = stand == Stand::Events && !(has_a_thread && is_in_poll(stands));
+                let read = Read { thread: (process, thread.tid), waits, is_idle };
                 at.entry(snapshot.at_ns).or_default().push(read);
             }
         });

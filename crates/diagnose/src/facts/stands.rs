@@ -80,6 +80,11 @@ pub(super) fn stand(thread: &ThreadSample) -> Option<Stand> {
 /// Kernel functions in which poll(2) and select(2) wait, and epoll(7) does not.
 const POLLS: [&str; 3] = ["poll_schedule_timeout", "do_select", "do_sys_poll"];
 
+/// Whether a thread waits in poll(2) or select(2).
+pub(super) fn is_in_poll(stands: &model::snapshot::Stands) -> bool {
+    stands.wchan.as_deref().is_some_and(|name| POLLS.iter().any(|poll| name.starts_with(poll)))
+}
+
 /// Where the serving threads stood, over all readings of the measured time.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Stands {
@@ -281,8 +286,8 @@ impl Facts<'_> {
     /// Whoever waits for a connection there is woken by one: it waits for something else. Ruby sleeps so in a program's first thread.
     pub fn share_polling_beside_a_queue(&self, of: &BTreeSet<(ProcessId, u32)>) -> Option<f64> {
         self.share_that(of, |snapshot, thread, stands| {
-            let polls = stands.wchan.as_deref().is_some_and(|name| POLLS.iter().any(|poll| name.starts_with(poll)));
-            polls && thread.state == 'S' && snapshot.listeners.iter().any(|listener| listener.waiting > 0)
+            let is_in_poll = is_in_poll(stands) && thread.state == 'S';
+            is_in_poll && snapshot.listeners.iter().any(|listener| listener.waiting > 0)
         })
     }
 

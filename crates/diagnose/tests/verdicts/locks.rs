@@ -240,6 +240,23 @@ fn without_a_window_a_lock_is_one_that_somebody_has_and_all_have_a_request() {
         }
     };
     assert_eq!(judged(&waiting(), true, &events), Status::NotObservable, "half of the readings say so");
+    // Ruby's threads sleep in poll(2): so does whoever has the lock, where each request has a thread.
+    let standing = |wchan: &'static str| {
+        move |_: usize, s: &mut Snapshot| {
+            let threads = s.processes.iter_mut().flat_map(|process| &mut process.threads);
+            for stands in threads.filter_map(|thread| thread.stands.as_mut()).filter(|stands| stands.is_running) {
+                (stands.wchan, stands.is_running) = (Some(wchan.to_owned()), false);
+            }
+        }
+    };
+    let polling = |in_flight: u64, wchan: &'static str| {
+        let build =
+            waiting().each(move |s| (s.ok, s.in_flight, s.connections) = (in_flight * 25, in_flight, in_flight));
+        judged(&build, true, &standing(wchan))
+    };
+    assert_eq!(polling(4, "poll_schedule_timeout.constprop.0"), Status::Supported);
+    assert_ne!(polling(4, "ep_poll"), Status::Supported, "an event loop's");
+    assert_ne!(polling(16, "poll_schedule_timeout.constprop.0"), Status::Supported, "most requests are elsewhere");
     let asks = |_: usize, s: &mut Snapshot| {
         let mut due = Outgoing { remote: "127.0.0.1:5432".to_owned(), ..Outgoing::default() };
         due.metrics.set("awaiting", 3);
