@@ -3,12 +3,14 @@
 //! Evidence: (sockets) as many sockets in TIME-WAIT as half of the ports that outgoing connections may have; and (kernel) connects
 //! of the target failed for want of one (EADDRNOTAVAIL), or more sockets were to be kept than tcp_max_tw_buckets. Sockets in
 //! TIME-WAIT alone are no fault: each costs a few hundred bytes, and those of connections that came to the target hold no port of
-//! it. So without failed connects it is for information. Refuted below. The generator's own are `generator-ports`. Source: RFC 9293,
+//! it. So without failed connects it is for information. Where nobody counted the target's calls: requests failed, and there were as many
+//! such sockets as ports, less those that the generator's own connections can have left, and no more of them for half of the run, though requests
+//! went on. Refuted below. The generator's own are `generator-ports`. Source: RFC 9293,
 //! 3.6.1; ip(7), ip_local_port_range; tcp(7), tcp_max_tw_buckets.
 
-use crate::evidence::{Kernel, Sockets};
-use crate::facts::Facts;
-use crate::history::Subject;
+use crate::evidence::{Client, Kernel, Piece, Sockets};
+use crate::facts::{Facts, percent};
+use crate::history::{Metric, Subject};
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
 use crate::thresholds::TIME_WAIT_PORTS;
 use model::finding::{LossKind, Severity};
@@ -16,6 +18,12 @@ use model::units::show_grouped;
 
 /// Ports of outgoing connections where the setting was not read (`net.ipv4.ip_local_port_range`, the kernel's default).
 const PORTS: f64 = 28_232.0;
+/// Of requests of which fewer fail it is not told by how many sockets there are.
+const FAILED_MIN: f64 = 0.01;
+/// So many sockets are as many as there are ports, give or take.
+const NEAR: f64 = 0.1;
+const READINGS_MIN: u32 = 3;
+const SOCKETS: &str = "tcp_time_wait_sockets";
 
 /// See the file's head.
 pub const RULE: CauseRule = CauseRule {
@@ -26,7 +34,7 @@ pub const RULE: CauseRule = CauseRule {
 };
 
 fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
-    let Some(level) = facts.level(Subject::Network, "tcp_time_wait_sockets") else {
+    let Some(level) = facts.level(Subject::Network, SOCKETS) else {
         return Verdict::not_observable("sockets in TIME-WAIT", "they were not read in the measured time");
     };
     let ports = facts.recording.capsule.sysctls.get("net.ipv4.ip_local_port_range").and_then(|range| ports(range));
@@ -37,7 +45,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         show_grouped(level.max),
         show_grouped(ports as u64)
     );
-    let sockets = facts.piece::<Sockets>(text, "tcp_time_wait_sockets", share, "ratio").from(TIME_WAIT_PORTS.value);
+    let sockets = facts.piece::<Sockets>(text, SOCKETS, share, "ratio").from(TIME_WAIT_PORTS.value);
     let failed = facts.call("connect").and_then(|call| call.errors_by.get("EADDRNOTAVAIL")).copied().unwrap_or(0);
     let beyond = facts.grown(Subject::Network, "tcp_time_wait_overflows").unwrap_or(0.0);
     if share < TIME_WAIT_PORTS.value {
@@ -56,13 +64,40 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         );
         let kernel = facts.piece::<Kernel>(text, "tcp_time_wait_overflows", beyond, "connections").from(1.0);
         Verdict::proved(Severity::Info, "as many sockets are in TIME-WAIT as the kernel keeps", kernel, sockets)
+    } else if let Some(client) = uncounted(facts) {
+        if !is_all_taken(facts, ports) {
+            return Verdict::not_observable(
+                "connects without a port",
+                "requests failed, many sockets are in TIME-WAIT, and nobody counted which connects of the target failed; --observe windows does",
+            );
+        }
+        let title = "the target has no port left for its own connections, as far as it is seen: there are as many sockets in TIME-WAIT as ports, and no more come";
+        Verdict::proved(Severity::Warning, title, client, sockets).explains(LossKind::Failed, 0.9, 0.5, 1.0)
     } else {
         return Verdict::refuted("sockets in TIME-WAIT kept nobody from connecting").because(sockets.into());
     };
     verdict
         .remedy("Keep the target's own connections open and use them again (keep-alive towards its backend); else a wider net.ipv4.ip_local_port_range, more addresses, or net.ipv4.tcp_tw_reuse=1")
         .check("ss -tan state time-wait | wc -l; sysctl net.ipv4.ip_local_port_range; strace -f -e trace=connect -p PID")
-        .confidence(0.9)
+        .confidence(if failed > 0 || beyond >= 1.0 { 0.9 } else { 0.6 })
+}
+
+/// Requests that failed, where nobody counted the target's calls, and so whether its connects did.
+fn uncounted(facts: &Facts<'_>) -> Option<Piece<Client>> {
+    let (failures, whole) = (crate::ledger::failures(facts), facts.ended.max(1.0));
+    let text = format!("{} requests failed, {} of all", show_grouped(failures as u64), percent(failures / whole));
+    let client = facts.piece::<Client>(text, "failed.share", failures / whole, "ratio").from(FAILED_MIN);
+    (facts.calls_window_ns().is_none() && failures >= FAILED_MIN * whole).then_some(client)
+}
+
+/// Whether from half of the measured time on there were always as many sockets in TIME-WAIT as ports. Those of connections that came to
+/// the target are none of its own: as many as the generator made are left out.
+fn is_all_taken(facts: &Facts<'_>, ports: f64) -> bool {
+    let clients = facts.recording.totals.sum.counts.connected as f64;
+    let window = facts.history.window(facts.start_ns.midpoint(facts.end_ns), facts.end_ns);
+    let level = window.and_then(|window| facts.history.level(Metric::new(Subject::Network, SOCKETS), window).ok());
+    let is_near = |sockets: u64| (sockets as f64 - clients - ports).abs() <= NEAR * ports;
+    level.is_some_and(|level| level.readings >= READINGS_MIN && is_near(level.value.min) && is_near(level.value.max))
 }
 
 /// Of the failures those that so many connects without a port made, 0..=1: counted in the probes' windows, which are a part of the run.

@@ -14,7 +14,8 @@ use crate::thresholds::{DEMAND_FULL, LITTLE_SLOW};
 use crate::validity::AGENT_LOST;
 use model::ErrorKind;
 use model::finding::{
-    About, Explains, Finding, Loss, LossKind, Segment, Severity, Standing, Status, Validity, ValidityState, WhatGives,
+    About, Explains, Finding, Loss, LossKind, Segment, Severity, Source, Standing, Status, Validity, ValidityState,
+    WhatGives,
 };
 use model::latency::Kind;
 use model::recording::Generator;
@@ -47,6 +48,8 @@ const SMALL_PART: f64 = 0.2;
 /// What may be more than this is no small part: of a lookup of names no more than a lower bound is known.
 const SMALL_PART_HIGH: f64 = 0.5;
 const UNEXPLAINED_MOST: f64 = 0.75;
+/// Where some kinds of request take longer than others, and it is not known whether the target is at them.
+const AT_THEM: &str = "`--observe windows` tells how long the target is at them";
 /// Of a target that somebody stopped, what explains less of the loss than this is not what gave.
 const STANDSTILL_MIN: f64 = 0.5;
 /// Whoever takes the target's CPU delays more than its threads' waits for one: what wakes them and what measures, too. That nobody at all
@@ -202,7 +205,9 @@ pub fn gives(
             },
         };
         // Tasks of a language's own runtime wait where no thread stands: from outside it shows that they do.
+        let kinds = costly_kinds(findings).filter(|_| is_told && is_of_time(loss.kind));
         let next = match first_round {
+            _ if kinds.is_some() => format!("; {AT_THEM}"),
             Some(FirstRound::Queued { .. }) => format!("; {WITHIN}"),
             None if matches!(loss.kind, LossKind::Waiting | LossKind::Capacity) && is_told => format!("; {EXPERIMENT}"),
             _ => String::new(),
@@ -211,6 +216,7 @@ pub fn gives(
             Some(round) => format!("{}; {why}", round.said("they")),
             None => why,
         };
+        let why = kinds.map_or(why.clone(), |kinds| format!("{kinds}; {why}"));
         let beside = beside.map_or(String::new(), |part| {
             let of = part.explains.map_or(String::new(), |explains| share_of(explains.share, explains.of));
             let is_small = part.explains.is_none_or(|explains| explains.share < SMALL_PART);
@@ -401,6 +407,15 @@ fn rest_beside(finding: &Finding, losses: &[Loss]) -> f64 {
         |loss: &Loss| loss.time.is_some() || loss.kind == LossKind::Failed || OTHERS.contains(&&*finding.id);
     let loss = losses.iter().find(|loss| loss.kind == explains.of).filter(|loss| is_measured(loss));
     loss.map_or(0.0, |loss| loss.unexplained)
+}
+
+/// Which requests take many times what the rest do, where that is seen from the client's side alone: it may be the target that is at them so
+/// long, or something between.
+fn costly_kinds(findings: &[Finding]) -> Option<&str> {
+    const SLOW_PATH: &str = "slow-path";
+    let finding = findings.iter().find(|f| f.id == SLOW_PATH && f.status == Status::NotObservable)?;
+    let seen = finding.because.iter().find(|piece| piece.source == Some(Source::Client))?;
+    Some(&seen.text)
 }
 
 /// That requests wait for each other, where a finding leaves open what most of the time is for that they wait.

@@ -370,6 +370,24 @@ fn time_wait_matters_where_no_port_is_left() {
     assert_eq!(status(&ended(28_000, 0), "time-wait"), Status::Refuted, "many, and nobody was kept from connecting");
     assert_eq!(status(&ended(100, 40), "time-wait"), Status::Refuted, "something else has the ports");
     assert_eq!(status(&closed().recording(), "time-wait"), Status::NotObservable);
+    // Where nobody counted calls: as many as there are ports, and for long.
+    let seen = |failed: u64, connected: u64, sockets: fn(u64) -> u64| {
+        let build = closed().each(move |s| s.failed = vec![(ErrorKind::Reset, failed)]);
+        let mut recording = with(build, move |second, s| s.network.set("tcp_time_wait_sockets", sockets(second)));
+        recording.totals.sum.counts.connected = connected;
+        status(&recording, "time-wait")
+    };
+    let stays: fn(u64) -> u64 = |second| if second < 3 { 20_000 } else { 28_233 };
+    assert_eq!(seen(400, 8, stays), Status::Supported);
+    assert_eq!(seen(0, 8, stays), Status::Refuted, "nothing failed");
+    assert_eq!(seen(400, 8, |second| 20_000 + 900 * second), Status::NotObservable, "their number grows");
+    assert_eq!(
+        seen(400, 8, |second| if second == 8 { 20_000 } else { 28_233 }),
+        Status::NotObservable,
+        "there were ports again"
+    );
+    assert_eq!(seen(400, 28_000, stays), Status::NotObservable, "they may be those of the generator's connections");
+    assert_eq!(seen(400, 8, |_| 100), Status::Refuted, "few");
 }
 
 #[test]

@@ -16,7 +16,7 @@ const MS: u64 = 1_000_000;
 
 /// Requests of two entries: one of ten is of the second, takes so long, and its reply has so many bytes; others 1 ms.
 fn mixed(costly_ms: u64, bytes: u32, in_target_ms: Option<u64>) -> Recording {
-    let mut recording = closed().each(|s| s.response_ns = 5 * MS).recording();
+    let mut recording = closed().each(|s| (s.ok, s.response_ns) = (12_800, 5 * MS)).recording();
     let request = |n: u64| {
         let is_costly = n.is_multiple_of(10);
         // Of the cheap ones some stand behind a costly one.
@@ -64,7 +64,14 @@ fn a_path_is_slow_where_the_target_takes_longer_for_it() {
     assert_eq!(status(&mixed(20, 200, Some(1)), "slow-path"), Status::Refuted, "it waits elsewhere");
     assert_eq!(status(&mixed(20, 200 * 20, Some(19)), "slow-path"), Status::Refuted, "its replies are as much larger");
     assert_eq!(status(&mixed(4, 200, Some(4)), "slow-path"), Status::Refuted, "four times is not five");
-    assert_eq!(status(&mixed(20, 200, None), "slow-path"), Status::NotObservable);
+    let from_outside = mixed(20, 200, None);
+    assert_eq!(status(&from_outside, "slow-path"), Status::NotObservable);
+    let first = diagnose(&from_outside).gives.unwrap().text;
+    assert!(
+        first.contains("; 1 of 2 kinds of request, ") && first.contains("the usual ones 1.00 ms; why is not known"),
+        "{first}"
+    );
+    assert!(first.contains("; `--observe windows` tells how long the target is at them"), "{first}");
     assert_eq!(status(&paused(&[], 0, 1), "slow-path"), Status::NotApplicable, "one URL");
 }
 
