@@ -3,7 +3,7 @@
 //! Evidence: (kernel) fsync(2) and its like, or writes to files and pipes, took a fifth of the working threads' time or more in
 //! the probes' windows, or fsync took a seventh of each reply's time in the target and no less than the work for it (or less of
 //! it, where somebody was in it all along and new requests lay unread for as long), or, where none lay in the time, (process)
-//! threads stood in calls at the file of a log, or in a pipe's write; and (client) requests took longer than the work in them.
+//! threads stood in calls at the file of a log, or in a pipe's write, or always as many did while others stood in futex for their turn; and (client) requests took longer than the work in them.
 //! Refuted below. PSI is no evidence: measured, 1.86 ms a line,
 //! of which it saw 8 of 372 ms. A device that is slow for everybody is `disk-bound`.
 
@@ -23,6 +23,8 @@ const STOOD_MOST: f64 = 0.5;
 /// A file that is written at its end, as the observer calls it.
 pub(super) const AT_LOG: &str = "log";
 const READINGS_MIN: usize = 3;
+/// Of those that wait for a disk so many stand at the log, where it is that.
+const OF_DISK_MIN: f64 = 0.5;
 /// Fewer calls for each reply are of a thread of its own, or of one that syncs for many.
 const SYNCS_A_REPLY: f64 = 0.5;
 
@@ -128,6 +130,19 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
             "waits for a log",
             "fewer than three readings of where the threads stand; --observe windows times their calls",
         );
+    }
+    // Most threads of a runtime that has many wait for their turn, or for work: who takes turns at the log shows it, and not what share they are.
+    if let Some(places) = stands.places().filter(|places| places.wait == Stand::Disk && at_log >= OF_DISK_MIN * on_disk)
+        && is_waiting
+    {
+        let share = stands.share_of_readings(Stand::Disk);
+        let text = format!(
+            "{} of its {} working threads waited for a disk at any time, most of them in calls at the file of a log, and others for their turn",
+            places.count, stands.threads
+        );
+        let process = facts.piece::<Process>(text, "target.threads_at_log", share, "ratio").from(STOOD_MIN);
+        let title = format!("requests wait until a line of a log is written, {} of the time", percent(share));
+        return supported(facts, Verdict::proved(Severity::Error, title, process, client), share);
     }
     if at_log >= STOOD_MIN && is_waiting {
         let text = format!("its working threads stood in calls at the file of a log {} of the time", percent(at_log));

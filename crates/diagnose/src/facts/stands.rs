@@ -143,6 +143,12 @@ impl Stands {
         Some(Places { wait, count, queued: self.share(Stand::Futex)? })
     }
 
+    /// The share of the readings in which any stood so, 0..=1.
+    pub fn share_of_readings(&self, of: Stand) -> f64 {
+        let there = self.readings.iter().filter(|reading| reading.contains(&of)).count();
+        there as f64 / self.readings.len().max(1) as f64
+    }
+
     /// How many stood so at a time, on average.
     pub fn at_a_time(&self, of: Stand) -> f64 {
         let so = self.readings.iter().flatten().filter(|stand| **stand == of).count();

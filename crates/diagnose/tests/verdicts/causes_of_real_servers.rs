@@ -333,6 +333,25 @@ fn threads_that_stand_at_a_log_wait_for_it_also_where_no_call_was_counted() {
     assert_eq!(status(&at("log", 'D'), "disk-bound"), Status::Refuted, "the log has a name of its own");
     assert_ne!(status(&at("file", 'D'), "log-bound"), Status::Supported);
     assert_ne!(status(&at("client", 'S'), "log-bound"), Status::Supported);
+    // Of sixteen threads one or two are there at any time, by turns, and the others stand in futex.
+    let in_turn = |at: &'static str, places: u64| {
+        let build = waiting().each(|s| s.target = vec![(0.01, 0.0); 16]);
+        let recording = with(&build, move |second, s| {
+            stand(s, "futex_do_wait");
+            let target = s.processes.iter_mut().filter(|process| process.role == Role::Target);
+            for (n, thread) in (0..).zip(target.flat_map(|process| &mut process.threads)) {
+                if (n + 16 - second) % 16 < places {
+                    thread.state = 'D';
+                    thread.stands.as_mut().unwrap().at = Some(at.to_owned());
+                }
+            }
+        });
+        status(&recording, "log-bound")
+    };
+    assert_eq!(in_turn("log", 1), Status::Supported);
+    assert_eq!(in_turn("log", 2), Status::Supported);
+    assert_eq!(in_turn("file", 2), Status::Refuted, "another file");
+    assert_eq!(in_turn("log", 0), Status::Refuted);
 }
 
 #[test]
