@@ -54,7 +54,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let times = facts.histogram("sockets.others_service_ns", 1).unwrap_or(&none);
     let long = at_least(times, OTHERS_AS_LONG.value * pauses.median_ns);
     let windows_s = facts.probes().map_or(0.0, |probes| probes.window_ns as f64 / 1e9);
-    let expected = within_windows(facts, &pauses.all, windows_s);
+    let expected = within_windows(facts, &pauses.all, pauses.median_ns / 1e9, windows_s);
     let text = format!(
         "in the probes' windows ({windows_s:.1} s) {others} requests of other clients came, and {long} of them took about as long as a pause: {expected:.1} pauses fell into them"
     );
@@ -102,16 +102,21 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         .confidence(0.8)
 }
 
-/// How many pauses can be expected within the probes' windows: those that began in an interval with a window, times the part of these
-/// intervals that the windows took. A pause elsewhere tells nothing: the only window may have been before the other client came.
-fn within_windows(facts: &Facts<'_>, pauses: &[Gap], windows_s: f64) -> f64 {
+/// How many pauses can be expected from their beginning to their end within the probes' windows: those that began in an interval with a window,
+/// times the part of these intervals that the windows took, less what such a pause takes, for one that reaches out of its window is not
+/// seen whole. A pause elsewhere tells nothing: the only window may have been before the other client came.
+fn within_windows(facts: &Facts<'_>, pauses: &[Gap], pause_s: f64, windows_s: f64) -> f64 {
     let with_window = || facts.rows.iter().filter(|row| row.in_window);
     let length_s = with_window().map(|row| row.end_ns.saturating_sub(row.start_ns)).sum::<u64>() as f64 / 1e9;
     if length_s <= 0.0 {
         return pauses.len() as f64 / facts.measured_s().max(1e-9) * windows_s;
     }
     let begins = |pause: &&Gap| with_window().any(|row| (row.start_ns..row.end_ns).contains(&pause.from_ns));
-    pauses.iter().filter(begins).count() as f64 * (windows_s / length_s).min(1.0)
+    // Windows that follow on each other are one.
+    let is_first = |at: &usize| facts.rows[*at].in_window && (*at == 0 || !facts.rows[*at - 1].in_window);
+    let number = (0..facts.rows.len()).filter(is_first).count();
+    let whole_s = (windows_s - number as f64 * pause_s).max(0.0);
+    pauses.iter().filter(begins).count() as f64 * (whole_s / length_s).min(1.0)
 }
 
 /// How many values are in buckets that reach so far.

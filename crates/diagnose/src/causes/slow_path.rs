@@ -35,7 +35,7 @@ pub(crate) fn is_seen_in_target(facts: &Facts<'_>) -> bool {
 }
 
 fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
-    let mut bands: Vec<Band> = facts.kinds.bands().collect();
+    let mut bands = facts.bands_from_sent();
     bands.sort_by(|a, b| a.fast.ns.total_cmp(&b.fast.ns));
     let all: usize = bands.iter().map(|band| band.fast.count).sum();
     let Some(usual) = usual(&bands, all).filter(|_| bands.len() > 1) else {

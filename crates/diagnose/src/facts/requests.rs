@@ -48,6 +48,11 @@ pub struct Band {
     pub fast: Fast,
 }
 
+/// A kind with its fast band.
+fn band(((entry, digits), fast): (&Kind, &Fast)) -> Band {
+    Band { entry: *entry, bytes_min: 1_u64.checked_shl(*digits).unwrap_or(u64::MAX), fast: *fast }
+}
+
 /// Which kind: entry of the workload, and the size of the reply by powers of two.
 pub type Kind = (u16, u32);
 
@@ -86,6 +91,13 @@ impl Facts<'_> {
             }
         }
         (count >= SPLIT_MIN).then(|| sum_ns / count as f64)
+    }
+
+    /// The fast band of each kind from when its requests were sent: where more is asked for than is carried, most of what they take is spent
+    /// before, waiting for a connection, and is the same for all.
+    pub fn bands_from_sent(&self) -> Vec<Band> {
+        let from_sent = |request: &Request| request.ended_ns.saturating_sub(request.sent_ns) as f64;
+        fast_by_kind(self.recording, from_sent).iter().map(band).collect()
     }
 
     /// How much of the time that requests took from being sent they were in the target's hand, read and not yet answered, 0..=1; `None`:
@@ -175,17 +187,22 @@ fn lower_quartile(times: &[(f64, f64)]) -> f64 {
     times.iter().find(is_there).or(times.last()).map_or(0.0, |(ns, _)| *ns)
 }
 
+/// The fast band of each kind, by such a time of its requests.
+fn fast_by_kind(recording: &Recording, ns: impl Fn(&Request) -> f64) -> BTreeMap<Kind, Fast> {
+    let mut times: BTreeMap<Kind, Vec<(f64, f64)>> = BTreeMap::new();
+    for (weight, request) in good(recording) {
+        times.entry(kind(request)).or_default().push((ns(request), weight));
+    }
+    let bands = times.into_iter().filter(|(_, times)| times.len() >= KIND_MIN).map(|(kind, mut times)| {
+        times.sort_by(|a, b| a.0.total_cmp(&b.0));
+        (kind, Fast { count: times.len(), ns: lower_quartile(&times), queueing_ns: 0.0 })
+    });
+    bands.collect()
+}
+
 impl Kinds {
     pub(super) fn of(recording: &Recording) -> Self {
-        let mut times: BTreeMap<Kind, Vec<(f64, f64)>> = BTreeMap::new();
-        for (weight, request) in good(recording) {
-            times.entry(kind(request)).or_default().push((taken_ns(request), weight));
-        }
-        let bands = times.into_iter().filter(|(_, times)| times.len() >= KIND_MIN).map(|(kind, mut times)| {
-            times.sort_by(|a, b| a.0.total_cmp(&b.0));
-            (kind, Fast { count: times.len(), ns: lower_quartile(&times), queueing_ns: 0.0 })
-        });
-        let mut kinds = Kinds { bands: bands.collect(), ..Kinds::default() };
+        let mut kinds = Kinds { bands: fast_by_kind(recording, taken_ns), ..Kinds::default() };
         kinds.sum_up(recording);
         kinds
     }
@@ -265,11 +282,7 @@ impl Kinds {
 
     /// Every kind that has a band.
     pub fn bands(&self) -> impl Iterator<Item = Band> {
-        self.bands.iter().map(|((entry, digits), fast)| Band {
-            entry: *entry,
-            bytes_min: 1_u64.checked_shl(*digits).unwrap_or(u64::MAX),
-            fast: *fast,
-        })
+        self.bands.iter().map(band)
     }
 
     /// Which band is a request's: that of its entry and the size of its reply.

@@ -249,7 +249,12 @@ fn a_handshake_has_as_much_of_the_time_as_requests_waited_for_one() {
 
 /// Pauses of 80 ms each second, and requests of others in five seconds of windows: so many, each so long.
 fn others(requests: u64, took_ns: u64) -> Recording {
-    let mut recording = paused(&[1000, 2000, 3000, 4000, 5000, 6000], 80, 1);
+    others_beside(80, requests, took_ns)
+}
+
+/// The same with pauses of so many milliseconds.
+fn others_beside(pause_ms: u64, requests: u64, took_ns: u64) -> Recording {
+    let mut recording = paused(&[1000, 2000, 3000, 4000, 5000, 6000], pause_ms, 1);
     for snapshot in &mut recording.snapshots {
         let mut bpf = BpfSample { window_ns: 5 * SECOND, ..BpfSample::default() };
         bpf.counts.insert("sockets.others_requests".to_owned(), requests);
@@ -292,15 +297,20 @@ fn another_clients_request_is_to_blame_where_it_takes_as_long_as_a_pause() {
     let calm = paused(&[], 0, 1);
     assert_eq!(status(&calm, "neighbour-request"), Status::Refuted);
     // The only window was before any pause, or where they were.
-    for (with_window, expected) in [(0..1, Status::NotObservable), (1..6, Status::Refuted)] {
-        let mut seen = others(0, MS);
+    let with_windows = |mut seen: Recording, with_window: &[usize]| {
         let rows = seen.timeline.rows().to_vec();
         seen.timeline = Timeline::default();
         for (second, mut row) in rows.into_iter().enumerate() {
             row.in_window = with_window.contains(&second);
             seen.timeline.push(row);
         }
-        assert_eq!(status(&seen, "neighbour-request"), expected, "windows in seconds {with_window:?}");
-    }
+        status(&seen, "neighbour-request")
+    };
+    assert_eq!(with_windows(others(0, MS), &[0]), Status::NotObservable);
+    assert_eq!(with_windows(others(0, MS), &[1, 2, 3, 4, 5]), Status::Refuted);
+    // A window that is hardly longer than a pause sees hardly one whole.
+    let long = || others_beside(900, 1, 900 * MS);
+    assert_eq!(with_windows(long(), &[1, 2, 3, 4, 5]), Status::Refuted, "one window");
+    assert_eq!(with_windows(long(), &[1, 2, 4, 5, 7]), Status::NotObservable, "three");
     assert_eq!(status(&paused(&[1000, 2000, 3000, 4000], 80, 1), "neighbour-request"), Status::NotObservable);
 }

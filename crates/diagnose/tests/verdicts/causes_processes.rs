@@ -16,6 +16,11 @@ const MS: u64 = 1_000_000;
 
 /// Requests of two entries: one of ten is of the second, takes so long, and its reply has so many bytes; others 1 ms.
 fn mixed(costly_ms: u64, bytes: u32, in_target_ms: Option<u64>) -> Recording {
+    mixed_after(0, costly_ms, bytes, in_target_ms)
+}
+
+/// The same, where each waited so long for a connection.
+fn mixed_after(queued_ms: u64, costly_ms: u64, bytes: u32, in_target_ms: Option<u64>) -> Recording {
     let mut recording = closed().each(|s| (s.ok, s.response_ns) = (12_800, 5 * MS)).recording();
     let request = |n: u64| {
         let is_costly = n.is_multiple_of(10);
@@ -26,8 +31,8 @@ fn mixed(costly_ms: u64, bytes: u32, in_target_ms: Option<u64>) -> Recording {
             entry: u16::from(is_costly),
             received_bytes: if is_costly { bytes } else { 200 },
             ready_ns: SECOND,
-            sent_ns: SECOND,
-            ended_ns: SECOND + took_ms * MS,
+            sent_ns: SECOND + queued_ms * MS,
+            ended_ns: SECOND + (queued_ms + took_ms) * MS,
             ..Request::default()
         }
     };
@@ -64,6 +69,9 @@ fn a_path_is_slow_where_the_target_takes_longer_for_it() {
     assert_eq!(status(&mixed(20, 200, Some(1)), "slow-path"), Status::Refuted, "it waits elsewhere");
     assert_eq!(status(&mixed(20, 200 * 20, Some(19)), "slow-path"), Status::Refuted, "its replies are as much larger");
     assert_eq!(status(&mixed(4, 200, Some(4)), "slow-path"), Status::Refuted, "four times is not five");
+    // Where more is asked for than is carried, all wait three seconds for a connection, and it is slow all the same.
+    let queued = mixed_after(3000, 20, 200, Some(19));
+    assert_eq!(status(&queued, "slow-path"), Status::Supported);
     let from_outside = mixed(20, 200, None);
     assert_eq!(status(&from_outside, "slow-path"), Status::NotObservable);
     let first = diagnose(&from_outside).gives.unwrap().text;
