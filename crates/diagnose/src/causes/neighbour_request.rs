@@ -80,7 +80,9 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
             .because(sockets.into());
     }
     // Who asks much is in a pause now and then, and waits as long: a victim as the others are.
-    let quick_per_s = others.saturating_sub(long) as f64 / windows_s.max(1e-9);
+    // One that had begun before its window is seen in part, and seems quick.
+    let quick = others.saturating_sub(long).saturating_sub(windows(facts) as u64);
+    let quick_per_s = quick as f64 / windows_s.max(1e-9);
     let victims = expected * (1.0 - (-quick_per_s * pauses.median_ns / 1e9).exp());
     if victims > 0.0 && 1.0 - at_most_by_chance(long - 1, victims) > CHANCE_MAX {
         return Verdict::not_observable(
@@ -112,11 +114,14 @@ fn within_windows(facts: &Facts<'_>, pauses: &[Gap], pause_s: f64, windows_s: f6
         return pauses.len() as f64 / facts.measured_s().max(1e-9) * windows_s;
     }
     let begins = |pause: &&Gap| with_window().any(|row| (row.start_ns..row.end_ns).contains(&pause.from_ns));
-    // Windows that follow on each other are one.
-    let is_first = |at: &usize| facts.rows[*at].in_window && (*at == 0 || !facts.rows[*at - 1].in_window);
-    let number = (0..facts.rows.len()).filter(is_first).count();
-    let whole_s = (windows_s - number as f64 * pause_s).max(0.0);
+    let whole_s = (windows_s - windows(facts) as f64 * pause_s).max(0.0);
     pauses.iter().filter(begins).count() as f64 * (whole_s / length_s).min(1.0)
+}
+
+/// How many windows the probes had; those that follow on each other are one.
+fn windows(facts: &Facts<'_>) -> usize {
+    let is_first = |at: &usize| facts.rows[*at].in_window && (*at == 0 || !facts.rows[*at - 1].in_window);
+    (0..facts.rows.len()).filter(is_first).count()
 }
 
 /// How many values are in buckets that reach so far.

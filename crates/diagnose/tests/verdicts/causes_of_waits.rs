@@ -267,10 +267,21 @@ fn others_beside(pause_ms: u64, requests: u64, took_ns: u64) -> Recording {
     recording
 }
 
+/// The same recording with the probes' windows in these seconds.
+fn in_windows(mut seen: Recording, seconds: &[usize]) -> Recording {
+    let rows = seen.timeline.rows().to_vec();
+    seen.timeline = Timeline::default();
+    for (second, mut row) in rows.into_iter().enumerate() {
+        row.in_window = seconds.contains(&second);
+        seen.timeline.push(row);
+    }
+    seen
+}
+
 #[test]
 fn another_client_that_asks_much_may_be_a_victim() {
-    let with_quick = |quick: u64| {
-        let mut recording = others(2, 80 * MS);
+    let with_quick = |long: u64, quick: u64, windows: &[usize]| {
+        let mut recording = in_windows(others(long, 80 * MS), windows);
         for snapshot in &mut recording.snapshots {
             let bpf = snapshot.bpf.as_mut().unwrap();
             *bpf.counts.get_mut("sockets.others_requests").unwrap() += quick;
@@ -279,8 +290,14 @@ fn another_client_that_asks_much_may_be_a_victim() {
         }
         status(&recording, "neighbour-request")
     };
-    assert_eq!(with_quick(0), Status::Supported);
-    assert_eq!(with_quick(400), Status::NotObservable, "one in most pauses, as it always has a request under way");
+    assert_eq!(with_quick(2, 0, &[]), Status::Supported);
+    assert_eq!(with_quick(3, 12, &[]), Status::NotObservable);
+    assert_eq!(with_quick(3, 12, &[1, 3, 5, 7, 9]), Status::Supported, "five may have begun before their windows");
+    assert_eq!(
+        with_quick(2, 400, &[]),
+        Status::NotObservable,
+        "one in most pauses, as it always has a request under way"
+    );
 }
 
 #[test]
@@ -297,20 +314,11 @@ fn another_clients_request_is_to_blame_where_it_takes_as_long_as_a_pause() {
     let calm = paused(&[], 0, 1);
     assert_eq!(status(&calm, "neighbour-request"), Status::Refuted);
     // The only window was before any pause, or where they were.
-    let with_windows = |mut seen: Recording, with_window: &[usize]| {
-        let rows = seen.timeline.rows().to_vec();
-        seen.timeline = Timeline::default();
-        for (second, mut row) in rows.into_iter().enumerate() {
-            row.in_window = with_window.contains(&second);
-            seen.timeline.push(row);
-        }
-        status(&seen, "neighbour-request")
-    };
-    assert_eq!(with_windows(others(0, MS), &[0]), Status::NotObservable);
-    assert_eq!(with_windows(others(0, MS), &[1, 2, 3, 4, 5]), Status::Refuted);
+    assert_eq!(status(&in_windows(others(0, MS), &[0]), "neighbour-request"), Status::NotObservable);
+    assert_eq!(status(&in_windows(others(0, MS), &[1, 2, 3, 4, 5]), "neighbour-request"), Status::Refuted);
     // A window that is hardly longer than a pause sees hardly one whole.
-    let long = || others_beside(900, 1, 900 * MS);
-    assert_eq!(with_windows(long(), &[1, 2, 3, 4, 5]), Status::Refuted, "one window");
-    assert_eq!(with_windows(long(), &[1, 2, 4, 5, 7]), Status::NotObservable, "three");
+    let long = |seconds: &[usize]| status(&in_windows(others_beside(900, 1, 900 * MS), seconds), "neighbour-request");
+    assert_eq!(long(&[1, 2, 3, 4, 5]), Status::Refuted, "one window");
+    assert_eq!(long(&[1, 2, 4, 5, 7]), Status::NotObservable, "three");
     assert_eq!(status(&paused(&[1000, 2000, 3000, 4000], 80, 1), "neighbour-request"), Status::NotObservable);
 }
