@@ -20,6 +20,7 @@ mod part_way;
 mod recovery;
 mod remote;
 mod rules;
+mod slow_path;
 mod turns;
 mod validity;
 mod waits;
