@@ -53,7 +53,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let name = facts.recording.plan.workload.protocol().entry_name(worst.entry);
     let name = name.unwrap_or_else(|| format!("replies from {} bytes on", worst.bytes_min));
     let text = format!(
-        "{} of {} kinds of request, {} of them all, take {} and more: {name} {}, the usual ones {}",
+        "{} of {} kinds of request ({} of all requests) took {} and more: {name} {}, the usual ones {}",
         costly.len(),
         bands.len(),
         percent(share),

@@ -65,14 +65,15 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         let kernel = facts.piece::<Kernel>(text, "tcp_time_wait_overflows", beyond, "connections").from(1.0);
         Verdict::proved(Severity::Info, "as many sockets are in TIME-WAIT as the kernel keeps", kernel, sockets)
     } else if let Some(client) = uncounted(facts) {
-        if !is_all_taken(facts, ports) {
+        let Some(from_ns) = all_taken_from_ns(facts, ports) else {
             return Verdict::not_observable(
                 "connects without a port",
                 "requests failed, many sockets are in TIME-WAIT, and nobody counted which connects of the target failed; --observe windows does",
             );
-        }
+        };
+        let share = failed_since(facts, from_ns);
         let title = "the target has no port left for its own connections, as far as it is seen: there are as many sockets in TIME-WAIT as ports, and no more come";
-        Verdict::proved(Severity::Warning, title, client, sockets).explains(LossKind::Failed, 0.9, 0.5, 1.0)
+        Verdict::proved(Severity::Warning, title, client, sockets).explains(LossKind::Failed, share, share * 0.5, 1.0)
     } else {
         return Verdict::refuted("sockets in TIME-WAIT kept nobody from connecting").because(sockets.into());
     };
@@ -90,14 +91,28 @@ fn uncounted(facts: &Facts<'_>) -> Option<Piece<Client>> {
     (facts.calls_window_ns().is_none() && failures >= FAILED_MIN * whole).then_some(client)
 }
 
-/// Whether from half of the measured time on there were always as many sockets in TIME-WAIT as ports. Those of connections that came to
-/// the target are none of its own: as many as the generator made are left out.
-fn is_all_taken(facts: &Facts<'_>, ports: f64) -> bool {
+/// From when on there were always as many sockets in TIME-WAIT as ports: half of the measured time at least; `None`: there were not. Those of
+/// connections that came to the target are none of its own: as many as the generator made are left out.
+fn all_taken_from_ns(facts: &Facts<'_>, ports: f64) -> Option<u64> {
     let clients = facts.recording.totals.sum.counts.connected as f64;
-    let window = facts.history.window(facts.start_ns.midpoint(facts.end_ns), facts.end_ns);
-    let level = window.and_then(|window| facts.history.level(Metric::new(Subject::Network, SOCKETS), window).ok());
     let is_near = |sockets: u64| (sockets as f64 - clients - ports).abs() <= NEAR * ports;
-    level.is_some_and(|level| level.readings >= READINGS_MIN && is_near(level.value.min) && is_near(level.value.max))
+    let is_taken = |from_ns: &u64| {
+        let level = |window| facts.history.level(Metric::new(Subject::Network, SOCKETS), window).ok();
+        let level = facts.history.window(*from_ns, facts.end_ns).and_then(level);
+        level
+            .is_some_and(|level| level.readings >= READINGS_MIN && is_near(level.value.min) && is_near(level.value.max))
+    };
+    let eighth_ns = facts.end_ns.saturating_sub(facts.start_ns) / 8;
+    (0..=4).map(|n| facts.start_ns + n * eighth_ns).find(is_taken)
+}
+
+/// Of the requests that failed those that did so from then on, 0..=1.
+fn failed_since(facts: &Facts<'_>, from_ns: u64) -> f64 {
+    let failed = |from_ns: u64| {
+        let rows = facts.rows.iter().filter(|row| row.end_ns > from_ns);
+        rows.map(|row| row.counts.failed).fold(0, u64::saturating_add) as f64
+    };
+    failed(from_ns) / failed(0).max(1.0)
 }
 
 /// Of the failures those that so many connects without a port made, 0..=1: counted in the probes' windows, which are a part of the run.

@@ -74,7 +74,8 @@ fn a_path_is_slow_where_the_target_takes_longer_for_it() {
     assert_eq!(status(&from_outside, "slow-path"), Status::NotObservable);
     let first = diagnose(&from_outside).gives.unwrap().text;
     assert!(
-        first.contains("; 1 of 2 kinds of request, ") && first.contains("the usual ones 1.00 ms; why is not known"),
+        first.contains("; 1 of 2 kinds of request (10 % of all requests) took ")
+            && first.contains("the usual ones 1.00 ms; why is not known"),
         "{first}"
     );
     assert!(first.contains("; `--observe windows` tells how long the target is at them"), "{first}");
