@@ -1,8 +1,8 @@
 //! `event-loop-blocked`: one piece of work holds a thread of the target, and all requests on it stall together.
 //!
 //! Evidence: (client) pauses in which several requests were under way and none ended; and (kernel) calls of the target that
-//! took as long as such a pause and are none for work (a sleep, a file, a receive), or (process) the only working thread slept in as
-//! many readings as half of the pauses' time, or the thread ran meanwhile: on average at least for half of the time that the
+//! took as long as such a pause and are none for work (a sleep, a file, a receive), or (process) the only working thread slept, or waited
+//! for a disk or a process that it had started, for half of the pauses' time, or the thread ran meanwhile: on average at least for half of the time that the
 //! pauses took, or ran and waited for a CPU so, with no wait as long as a pause (kernel). Refuted where as many threads do the work
 //! as requests were under way, where pauses come at regular times over several threads (`stop-the-world`), where the thread had to
 //! wait for a CPU as long (or others had that CPU, and too few pauses lay in the probes' windows to tell), where segments were sent
@@ -163,7 +163,7 @@ fn long_call(facts: &Facts<'_>, pause_ns: f64, run: f64, wait: f64) -> Option<Pi
     Some(facts.piece::<Kernel>(text, "syscalls.long_mean_us", each_ns / 1e3, "us").from(pause_ns / 2e3))
 }
 
-/// That the only thread which does the work slept, or waited for a disk, in as many of the readings as half of the pauses' time.
+/// That the only thread which does the work slept, or waited for a disk or a process that it had started, in as many of the readings as half of the pauses' time.
 fn stood(facts: &Facts<'_>, paused: f64) -> Option<Piece<Process>> {
     let working = facts.working();
     let stands = facts.stands(&working);
@@ -171,9 +171,13 @@ fn stood(facts: &Facts<'_>, paused: f64) -> Option<Piece<Process>> {
         return None;
     }
     let of = |stand| stands.share(stand).unwrap_or(0.0);
-    let (slept, at_disk) = (of(Stand::Sleep), of(Stand::Disk));
-    let share = slept + at_disk;
-    let what = if slept >= at_disk { "slept" } else { "waited for a disk" };
+    let waits = [
+        (of(Stand::Sleep), "slept"),
+        (of(Stand::Disk), "waited for a disk"),
+        (of(Stand::Child), "waited for a process that it had started"),
+    ];
+    let share: f64 = waits.iter().map(|(share, _)| share).sum();
+    let (_, what) = waits.into_iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
     let text = format!("its only working thread {what} {} of the time", percent(share));
     let piece = facts.piece::<Process>(text, "target.threads_in_one_wait", share, "ratio").from(0.5 * paused);
     (share > 0.0 && share >= 0.5 * paused).then_some(piece)

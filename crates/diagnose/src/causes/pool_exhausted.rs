@@ -54,7 +54,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     // Threads that wait for a place stand in futex: theirs is the line, and those that have one are the workers.
     let places = stands.places().filter(|places| places.count > 1);
     let of = |stand| (stand, stands.share(stand).unwrap_or(0.0));
-    let most = [Stand::Sleep, Stand::Receive, Stand::PipeWrite, Stand::Disk, Stand::Other].map(of);
+    let most = [Stand::Sleep, Stand::Receive, Stand::PipeWrite, Stand::Child, Stand::Disk, Stand::Other].map(of);
     // One that waits in poll(2) while connections wait to be accepted waits for something else: a sleep of Ruby's, too.
     let polling = (Stand::Events, facts.share_polling_beside_a_queue(&facts.working()).unwrap_or(0.0));
     let most = most
@@ -81,6 +81,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         Stand::Sleep | Stand::Futex => "slept",
         Stand::Receive => "waited in a receive",
         Stand::PipeWrite => "waited for room in a pipe",
+        Stand::Child => "waited for a process that they had started",
         Stand::Events => "waited in poll(2), and took none of the connections that waited,",
         Stand::Disk => "waited for a disk",
         _ => "waited for the same thing",

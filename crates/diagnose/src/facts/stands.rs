@@ -32,6 +32,8 @@ pub enum Stand {
     Sleep,
     /// Waits for room in a pipe.
     PipeWrite,
+    /// Waits for a process that it has started: wait4(2), waitid(2).
+    Child,
     /// Waits for a disk (state D, or a function of the block layer).
     Disk,
     /// Something else.
@@ -69,6 +71,8 @@ pub(super) fn stand(thread: &ThreadSample) -> Option<Stand> {
             Stand::Sleep
         } else if begins(&["anon_pipe_write", "pipe_write"]) {
             Stand::PipeWrite
+        } else if begins(&["do_wait"]) {
+            Stand::Child
         } else if begins(&["folio_wait", "submit_bio_wait", "io_schedule", "jbd2_log_wait", "blk_", "rq_qos_wait"]) {
             Stand::Disk
         } else {
@@ -108,7 +112,7 @@ pub struct Places {
 }
 
 /// Waits for somebody else than a client or another thread of the target.
-const WAITS: [Stand; 5] = [Stand::Sleep, Stand::Receive, Stand::PipeWrite, Stand::Disk, Stand::Other];
+const WAITS: [Stand; 6] = [Stand::Sleep, Stand::Receive, Stand::PipeWrite, Stand::Child, Stand::Disk, Stand::Other];
 /// More threads than these are no few places.
 const WAITERS_MAX: usize = 256;
 /// A request makes a worker wait once, less what was under way at either end.
@@ -429,6 +433,7 @@ mod tests {
         assert_eq!(of('S', Some("futex_wait_queue"), false), Some(Stand::Futex));
         assert_eq!(of('S', Some("wait_woken"), false), Some(Stand::Receive));
         assert_eq!(of('S', Some("anon_pipe_write"), false), Some(Stand::PipeWrite));
+        assert_eq!(of('S', Some("do_wait"), false), Some(Stand::Child));
         assert_eq!(of('D', None, true), Some(Stand::Disk));
         assert_eq!(of('R', None, true), Some(Stand::Running));
         assert_eq!(of('S', Some("a_function_of_tomorrow"), false), Some(Stand::Other));

@@ -111,6 +111,7 @@ fn a_loop_that_slept_while_nothing_ended_is_held_also_where_no_call_was_counted(
         pausing(recording, &[500, 1000, 2300, 3900, 4300, 5800], pause_ms)
     };
     assert_eq!(status(&stood("hrtimer_nanosleep", 80), "event-loop-blocked"), Status::Supported);
+    assert_eq!(status(&stood("do_wait", 80), "event-loop-blocked"), Status::Supported, "for a process it had started");
     let unseen = stood("ep_poll", 80);
     assert_eq!(status(&unseen, "event-loop-blocked"), Status::NotObservable, "it waited for work");
     // What is plain to see is said all the same.
