@@ -1,13 +1,13 @@
 //! `event-loop-blocked`: one piece of work holds a thread of the target, and all requests on it stall together.
 //!
 //! Evidence: (client) pauses in which several requests were under way and none ended; and (kernel) calls of the target that
-//! took as long as such a pause and are none for work (a sleep, a file, a receive), or (process) the only working thread slept, or waited
-//! for a disk or a process that it had started, for half of the pauses' time, or the thread ran meanwhile: on average at least for half of the time that the
-//! pauses took, or ran and waited for a CPU so, with no wait as long as a pause (kernel). Refuted where as many threads do the work
-//! as requests were under way, where pauses come at regular times over several threads (`stop-the-world`), where the thread had to
-//! wait for a CPU as long (or others had that CPU, and too few pauses lay in the probes' windows to tell), where segments were sent
-//! again, as many as requests stood still, and where only requests stood that were the first on their connection, though others
-//! came. Needs four pauses of 10 ms.
+//! took as long as such a pause and are none for work (a sleep, a file, a receive), or (process) the only working thread slept, or
+//! waited for a disk or for a process that it had started, for half of the pauses' time, or the thread ran meanwhile: on average at
+//! least for half of the time that the pauses took, or ran and waited for a CPU so, with no wait as long as a pause (kernel).
+//! Refuted where as many threads do the work as requests were under way, where pauses come at regular times over several threads
+//! (`stop-the-world`), where the thread had to wait for a CPU as long (or others had that CPU, and too few pauses lay in the
+//! probes' windows to tell), where segments were sent again, as many as requests stood still, and where only requests stood that
+//! were the first on their connection, though others came. Needs four pauses of 10 ms.
 
 use super::pauses::{of_new_connections, pauses, slow_share};
 use crate::evidence::{Client, Kernel, Piece, Process};
@@ -163,7 +163,7 @@ fn long_call(facts: &Facts<'_>, pause_ns: f64, run: f64, wait: f64) -> Option<Pi
     Some(facts.piece::<Kernel>(text, "syscalls.long_mean_us", each_ns / 1e3, "us").from(pause_ns / 2e3))
 }
 
-/// That the only thread which does the work slept, or waited for a disk or a process that it had started, in as many of the readings as half of the pauses' time.
+/// That the only thread which does the work slept, or waited for a disk or a process that it had started, for half of the pauses' time.
 fn stood(facts: &Facts<'_>, paused: f64) -> Option<Piece<Process>> {
     let working = facts.working();
     let stands = facts.stands(&working);

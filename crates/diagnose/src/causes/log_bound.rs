@@ -3,12 +3,12 @@
 //! Evidence: (kernel) fsync(2) and its like, or writes to files and pipes, took a fifth of the working threads' time or more in
 //! the probes' windows, or fsync took a seventh of each reply's time in the target and no less than the work for it (or less of
 //! it, where somebody was in it all along and new requests lay unread for as long), or, where none lay in the time, (process)
-//! threads stood in calls at the file of a log, or in a pipe's write, or always as many did while others stood in futex for their turn; and (client) requests took longer than the work in them.
-//! Refuted below. PSI is no evidence: measured, 1.86 ms a line,
-//! of which it saw 8 of 372 ms. A device that is slow for everybody is `disk-bound`.
+//! threads stood in calls at the file of a log, or in a pipe's write, or always as many did while others stood in futex for their
+//! turn; and (client) requests took longer than the work in them. Refuted below. PSI is no evidence: measured, 1.86 ms a line, of which
+//! it saw 8 of 372 ms. A device that is slow for everybody is `disk-bound`.
 
 use crate::evidence::{Client, Kernel, Process};
-use crate::facts::{Facts, SYNCS_TO_DISK, Stand, duration, percent};
+use crate::facts::{Facts, Places, SYNCS_TO_DISK, Stand, duration, percent};
 use crate::ledger::{in_target_at_a_time, in_target_ns};
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
 use crate::thresholds::{LOG_SHARE, SYNCED_SHARE};
@@ -131,24 +131,24 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
             "fewer than three readings of where the threads stand; --observe windows times their calls",
         );
     }
-    // Most threads of a runtime that has many wait for their turn, or for work: who takes turns at the log shows it, and not what share they are.
-    if let Some(places) = stands.places().filter(|places| places.wait == Stand::Disk && at_log >= OF_DISK_MIN * on_disk)
-        && is_waiting
-    {
-        let share = stands.share_of_readings(Stand::Disk);
-        let text = format!(
-            "{} of its {} working threads waited for a disk at any time, most of them in calls at the file of a log, and others for their turn",
-            places.count, stands.threads
-        );
+    // Of a runtime with many threads most wait for their turn, or for work: that there always is one at the log tells, and not what share of them.
+    let takes_turns = |places: &Places| places.wait == Stand::Disk && at_log >= OF_DISK_MIN * on_disk;
+    let (share, text) = match stands.places().filter(takes_turns) {
+        Some(places) => (
+            stands.share_of_readings(Stand::Disk),
+            format!(
+                "{} of its {} working threads waited for a disk at any time, most of them in calls at the file of a log, and others for their turn",
+                places.count, stands.threads
+            ),
+        ),
+        None => {
+            (at_log, format!("its working threads stood in calls at the file of a log {} of the time", percent(at_log)))
+        }
+    };
+    if share >= STOOD_MIN && is_waiting {
         let process = facts.piece::<Process>(text, "target.threads_at_log", share, "ratio").from(STOOD_MIN);
         let title = format!("requests wait until a line of a log is written, {} of the time", percent(share));
         return supported(facts, Verdict::proved(Severity::Error, title, process, client), share);
-    }
-    if at_log >= STOOD_MIN && is_waiting {
-        let text = format!("its working threads stood in calls at the file of a log {} of the time", percent(at_log));
-        let process = facts.piece::<Process>(text, "target.threads_at_log", at_log, "ratio").from(STOOD_MIN);
-        let title = format!("requests wait until a line of a log is written, {} of the time", percent(at_log));
-        return supported(facts, Verdict::proved(Severity::Error, title, process, client), at_log);
     }
     let text = format!("its working threads stood in a write to a full pipe {} of the time", percent(in_pipe));
     let process = facts.piece::<Process>(text, "target.threads_pipe_write", in_pipe, "ratio").from(STOOD_MIN);

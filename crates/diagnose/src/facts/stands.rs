@@ -2,10 +2,11 @@
 //! sleeps in.
 //!
 //! Each reading is one moment, so shares of readings are estimates: with n readings of a thread a share p is known to about
-//! ± √(p(1 − p)/n). How much of their time threads had or wanted a CPU is not estimated: the kernel counts it. Whoever looks at them takes
-//! a CPU to do so, and those that are woken there meanwhile are found about to run, more often than they are otherwise. Functions are the kernel's own names (fs/eventpoll.c, kernel/futex, net/socket.c …), the same on every
-//! architecture; of another kernel's names a stand is [`Stand::Other`], never one of the rest. A thread that did nothing
-//! over the measured time serves nothing, and is left out.
+//! ± √(p(1 − p)/n). How much of their time threads had a CPU, or wanted one, is not estimated: the kernel counts it. Readings say
+//! more of it than there is, as was measured; the likely reason is that whoever looks takes a CPU to do so, and threads that are
+//! woken there meanwhile are found about to run. Functions are the kernel's own names (fs/eventpoll.c, kernel/futex,
+//! net/socket.c …), the same on every architecture; of another kernel's names a stand is [`Stand::Other`], never one of the rest.
+//! A thread that did nothing over the measured time serves nothing, and is left out.
 
 use super::Facts;
 use crate::history::Metric;
