@@ -371,14 +371,18 @@ fn time_wait_matters_where_no_port_is_left() {
     assert_eq!(status(&ended(100, 40), "time-wait"), Status::Refuted, "something else has the ports");
     assert_eq!(status(&closed().recording(), "time-wait"), Status::NotObservable);
     // Where nobody counted calls: as many as there are ports, and for long.
-    let seen = |failed: u64, connected: u64, sockets: fn(u64) -> u64| {
+    let judged = |failed: u64, connected: u64, sockets: fn(u64) -> u64, calls_window_ns: u64| {
         let build = closed().each(move |s| s.failed = vec![(ErrorKind::Reset, failed)]);
-        let mut recording = with(build, move |second, s| s.network.set("tcp_time_wait_sockets", sockets(second)));
+        let mut recording = with(build, move |second, s| {
+            s.network.set("tcp_time_wait_sockets", sockets(second));
+            s.bpf = Some(BpfSample { calls_window_ns, ..BpfSample::default() });
+        });
         recording.totals.sum.counts.connected = connected;
         let diagnosis = diagnose(&recording);
         let finding = of(&diagnosis, "time-wait");
         (finding.status, finding.explains.map(|explains| (100.0 * explains.share).round() as u32))
     };
+    let seen = |failed, connected, sockets| judged(failed, connected, sockets, 0);
     let is = |judged: (Status, Option<u32>)| judged.0;
     let stays: fn(u64) -> u64 = |second| if second < 3 { 20_000 } else { 28_233 };
     assert_eq!(
@@ -386,6 +390,7 @@ fn time_wait_matters_where_no_port_is_left() {
         (Status::Supported, Some(80)),
         "of ten seconds of failures those from the third on"
     );
+    assert_eq!(is(judged(400, 8, stays, SECOND)), Status::Refuted, "its calls were counted, and none failed for that");
     assert_eq!(is(seen(0, 8, stays)), Status::Refuted, "nothing failed");
     assert_eq!(is(seen(400, 8, |second| 20_000 + 900 * second)), Status::NotObservable, "their number grows");
     assert_eq!(
