@@ -51,7 +51,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let count: usize = costly.iter().map(|band| band.fast.count).sum();
     let share = count as f64 / all.max(1) as f64;
     let name = facts.recording.plan.workload.protocol().entry_name(worst.entry);
-    let name = name.unwrap_or_else(|| format!("replies from {} bytes on", worst.bytes_min));
+    let name = name.unwrap_or_else(|| format!("a reply of {} bytes or more", worst.bytes_min));
     let text = format!(
         "{} of {} kinds of request ({} of all requests) took {} and more: {name} {}, the usual ones {}",
         costly.len(),

@@ -91,13 +91,14 @@ fn whether_requests_wait_for_each_other_is_told_by_those_that_found_nobody_befor
 
 #[test]
 fn that_requests_wait_for_each_other_is_said_beside_what_explains_the_smaller_part_of_it() {
-    let beside = |run: f64, wait: f64| {
-        let build = waiting().each(move |s| {
+    let beside = |run: f64, wait: f64, wall_step_ns: i128| {
+        let each = waiting().each(move |s| {
             (s.target, s.idle_cores, s.neighbours) = (vec![(run, wait)], 0.0, [0.9, 0.1]);
         });
+        let build = each.at(5, move |s| s.wall_step_ns = wall_step_ns);
         with_first_round(with(&build, |_, s| stand(s, "ep_poll")), (1..=16).map(|n| 2.5 * f64::from(n)), |_| ())
     };
-    let (small, large) = (beside(0.1, 0.1), beside(0.05, 0.75));
+    let (small, large) = (beside(0.1, 0.1, 0), beside(0.05, 0.75, 0));
     assert!(small.starts_with("yes (pid 30) holds CPUs"), "{small}");
     assert!(
         small.contains(
@@ -106,4 +107,6 @@ fn that_requests_wait_for_each_other_is_said_beside_what_explains_the_smaller_pa
         "{small}"
     );
     assert!(large.starts_with("yes (pid 30) holds CPUs") && !large.contains("besides"), "{large}");
+    let no_result = beside(0.1, 0.1, 3_600_000_000_000);
+    assert!(no_result.starts_with("yes (pid 30) holds CPUs") && !no_result.contains("besides"), "{no_result}");
 }

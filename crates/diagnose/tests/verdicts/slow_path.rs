@@ -79,5 +79,16 @@ fn a_path_is_slow_where_the_target_takes_longer_for_it() {
         "{first}"
     );
     assert!(first.contains("; `--observe windows` tells how long the target is at them"), "{first}");
+    let mut stepped = from_outside.clone();
+    stepped
+        .snapshots
+        .iter_mut()
+        .skip(5)
+        .for_each(|s| s.wall_offset_ns = s.wall_offset_ns.map(|ns| ns + 3_600_000_000_000));
+    let no_result = diagnose(&stepped).gives.unwrap().text;
+    assert!(
+        !no_result.contains("kinds of request"),
+        "where the generator may be why, nothing else is said to be: {no_result}"
+    );
     assert_eq!(status(&paused(&[], 0, 1), "slow-path"), Status::NotApplicable, "one URL");
 }
