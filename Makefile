@@ -4,7 +4,7 @@ CARGO ?= cargo
 export CARGO_TERM_PROGRESS_WHEN ?= never
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build release check test truth truth-recordings truth-shares cases kills soak kernel static static-arm64 test-arm64 lint format doc fuzz audit sbom bench instructions packages man web test-web pictures image test-cluster
+.PHONY: help demo build release check test truth truth-recordings truth-shares cases kills soak kernel static static-arm64 test-arm64 style lint lint-compiled format doc fuzz audit sbom bench instructions packages man web test-web pictures image test-cluster
 
 help: ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -77,12 +77,19 @@ kills: ## agents, controllers and nodes of NATS killed at random moments, KILLS 
 soak: ## whole runs on the simulated network, seeds nobody has tried, for SECONDS (default: an hour)
 	PLIMSOLL_SIM_SECONDS=$(or $(SECONDS),3600) $(CARGO) test -p plimsoll-session --test runs simulated:: -- --nocapture
 
-lint: ## formatting, spelling, clippy and rustdoc, warnings denied
+style: ## formatting and spelling
 	@scripts/packages.sh lint
 	$(CARGO) fmt --all --check
 	git ls-files -z | xargs -0 codespell
+
+lint: style ## formatting, spelling, clippy and rustdoc, warnings denied
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items
+
+# The other crates are then compiled once, for the tests, and not gone through for clippy and for rustdoc before.
+lint-compiled: ## everything compiled for the tests, clippy and rustdoc of each crate with it, warnings denied: lint, where nothing is compiled yet
+	@scripts/packages.sh lint
+	RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/scripts/compile-and-lint.sh $(CARGO) test --workspace --all-targets --no-run
 
 format: ## format all of it
 	$(CARGO) fmt --all
