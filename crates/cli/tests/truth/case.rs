@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
-    /// The folder below `truth/`, and the load where the case has several.
+    /// The folder below `truth/`, and the load or the design where the case has several.
     #[serde(skip)]
     pub name: String,
     /// The folder.
@@ -39,9 +39,15 @@ pub struct Case {
     /// What else runs: backends, neighbours, silent clients, somebody who floods, a path that delays.
     #[serde(default)]
     pub beside: Vec<Beside>,
+    /// The designs of `plimsoll serve` that carry it, by their names in `truth/designs.toml`: a case each. `serve` and `load` are
+    /// then what goes on behind the design's own words; a `load` that says how many connections stands alone.
+    #[serde(default)]
+    designs: Vec<String>,
     /// Where the load goes.
+    #[serde(default)]
     pub url: String,
     /// Arguments of `plimsoll load`.
+    #[serde(default)]
     pub load: Vec<String>,
     /// The level that is observed.
     pub observe: String,
@@ -71,6 +77,21 @@ pub struct Case {
     /// Files of the run's folder, by name.
     #[serde(default)]
     pub files: BTreeMap<String, String>,
+}
+
+/// A design of `plimsoll serve`, as `truth/designs.toml` says it: what the same defect is tried on.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Design {
+    /// Arguments of `plimsoll serve` that make it.
+    serve: Vec<String>,
+    /// Where the load goes.
+    url: String,
+    /// Arguments of `plimsoll load`: as many connections as all are served of.
+    load: Vec<String>,
+    /// What else runs.
+    #[serde(default)]
+    beside: Vec<Beside>,
 }
 
 /// A process beside the target.
@@ -156,33 +177,58 @@ pub struct Drawn {
 /// All cases, by name.
 pub fn cases() -> Vec<Case> {
     let root = testkit::workspace().join("truth");
+    let designs = std::fs::read_to_string(root.join("designs.toml")).unwrap();
+    let designs = toml::from_str(&designs).unwrap_or_else(|error| panic!("truth/designs.toml: {error}"));
     let mut all = Vec::new();
-    read_below(&root, &root, &mut all);
+    read_below(&root, &root, &designs, &mut all);
     all.sort_by(|a, b| a.name.cmp(&b.name));
     all
 }
 
-fn read_below(root: &Path, folder: &Path, all: &mut Vec<Case>) {
+fn read_below(root: &Path, folder: &Path, designs: &BTreeMap<String, Design>, all: &mut Vec<Case>) {
     for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()) {
         let Ok(text) = std::fs::read_to_string(path.join("case.toml")) else {
-            read_below(root, &path, all);
+            read_below(root, &path, designs, all);
             continue;
         };
         let case: Case = toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let name = path.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
         let case = Case { name, checksum: crc32fast::hash(text.as_bytes()), folder: path, ..case };
-        if case.of_limit.is_empty() {
+        let of_design = |name: &String| {
+            let design = designs.get(name).unwrap_or_else(|| panic!("{}: no design is called {name}", case.name));
+            case.of_design(name, design)
+        };
+        let of_rate =
+            |rate: &f64| Case { name: format!("{}@{rate}", case.name), rate_of_limit: Some(*rate), ..case.clone() };
+        let before = all.len();
+        all.extend(case.designs.iter().map(of_design));
+        all.extend(case.of_limit.iter().map(of_rate));
+        if all.len() == before {
             all.push(case);
-            continue;
-        }
-        for rate in &case.of_limit {
-            let name = format!("{}@{rate}", case.name);
-            all.push(Case { name, rate_of_limit: Some(*rate), ..case.clone() });
         }
     }
 }
 
 impl Case {
+    /// The case of one of its designs.
+    fn of_design(&self, name: &str, design: &Design) -> Self {
+        let behind = |own: &[String], words: &[String]| [own, words].concat();
+        Self {
+            name: format!("{}@{name}", self.name),
+            // Another design is another text, and draws its own.
+            checksum: crc32fast::hash(format!("{} {design:?}", self.checksum).as_bytes()),
+            serve: Some(behind(&design.serve, self.serve.as_deref().unwrap_or_default())),
+            url: design.url.clone(),
+            load: if self.load.iter().any(|word| word == "-c") {
+                self.load.clone()
+            } else {
+                behind(&design.load, &self.load)
+            },
+            beside: [design.beside.clone(), self.beside.clone()].concat(),
+            ..self.clone()
+        }
+    }
+
     /// The programs that are not here.
     pub fn missing_programs(&self) -> Vec<&str> {
         let besides = self.beside.iter().filter_map(|beside| beside.command.first());

@@ -52,6 +52,7 @@ fn every_case_can_be_read_and_names_causes_that_are_there() {
         assert!(can_be || expected.first.is_empty() || case.not_yet.is_some(), "{}: nobody can say that", case.name);
         assert!(!can_be || case.not_yet.is_none(), "{}: it can be said by now", case.name);
         assert!(case.serve.is_some() != case.command.is_some(), "{}: one target, please", case.name);
+        assert!(!case.url.is_empty() && !case.load.is_empty(), "{}: which load?", case.name);
         assert!(expected.ids().next().is_some() || !expected.standing.is_empty(), "{} expects nothing", case.name);
         assert!(!case.part_way || case.serve.is_some(), "{}: only own defects can begin part-way", case.name);
         for proof in &case.proof {

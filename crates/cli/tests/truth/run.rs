@@ -356,6 +356,6 @@ fn crowded() -> Option<f64> {
 
 /// Where a case's recording is kept.
 pub fn recording_of(case: &Case) -> PathBuf {
-    let load = case.rate_of_limit.map_or(String::new(), |rate| format!("@{rate}"));
-    case.folder.join(format!("recording{load}.xz"))
+    let one_of_several = case.name.split_once('@').map_or(String::new(), |(_, which)| format!("@{which}"));
+    case.folder.join(format!("recording{one_of_several}.xz"))
 }

@@ -6,6 +6,7 @@ use crate::explain::waits::account;
 use crate::facts::{Facts, duration};
 use crate::statistics::median;
 use crate::thresholds::{PAUSE_NS, PAUSE_TIMES, PAUSED_SHARE, PERIODIC};
+use model::error_kind::FailureClass;
 use model::latency::Kind;
 use model::request::{Gap, Request, RequestEnd};
 use model::slow::Wait;
@@ -41,6 +42,8 @@ const SOME_OLD: f64 = 0.5;
 const MOST_SLOW: f64 = 0.5;
 /// In so many of them the generator must have run.
 const LOOKED_ON_MIN: f64 = 0.9;
+/// The rest of a pause begins within this part of what of it has passed.
+const NEXT_PART: u64 = 4;
 /// A pause of which more than this share can be the generator's own doing is none of the target's.
 const OWN_MAX: f64 = 0.5;
 
@@ -68,6 +71,10 @@ fn found(facts: &Facts<'_>) -> Option<Pauses> {
     let longest_ns = all.iter().filter(|gap| is_within(gap)).map(Gap::length_ns).max().unwrap_or(0);
     all.retain(|gap| is_within(gap) || gap.length_ns() as f64 <= ALIKE * longest_ns as f64);
     all.sort_by_key(|gap| gap.from_ns);
+    let unanswered = Unanswered::of(facts);
+    let stays: Vec<bool> = all.iter().map(|gap| !unanswered.is_all_of(gap, &all)).collect();
+    let mut stays = stays.into_iter();
+    all.retain(|_| stays.next().unwrap_or(true));
     // Long ones that come at regular times and last alike are no chance, whatever the generator did meanwhile; of others those
     // that can be its own do not count.
     let longest_ns = all.iter().map(Gap::length_ns).max().unwrap_or(0);
@@ -76,6 +83,39 @@ fn found(facts: &Facts<'_>) -> Option<Pauses> {
         summed(facts, long).filter(|pauses| pauses.scatter.is_some_and(|s| s <= PERIODIC.value) && pauses.is_alike());
     all.retain(|gap| gap.own_ns_max as f64 <= OWN_MAX * gap.length_ns() as f64);
     regular.or_else(|| summed(facts, all))
+}
+
+/// Who was under way in pauses: requests whose replies came late, or those that never had one.
+struct Unanswered<'f> {
+    good: Vec<&'f Request>,
+    never: Vec<&'f Request>,
+}
+
+impl<'f> Unanswered<'f> {
+    fn of(facts: &'f Facts<'_>) -> Self {
+        let requests = &facts.recording.requests;
+        let is_never = |request: &&Request| matches!(request.end, RequestEnd::Failed(kind) if kind.class() == FailureClass::Unanswered);
+        let good = requests.drawn().chain(requests.slowest()).filter(|request| request.end == RequestEnd::Ok).collect();
+        Self { good, never: requests.failed().chain(requests.drawn()).filter(is_never).collect() }
+    }
+
+    /// Whether only requests without a reply were under way: then each connection waits for one that will not come, until its client gives
+    /// up, and the target has nothing to do. Where that is for want of patience, the rest of the target's pause comes right behind, and
+    /// whoever is under way then is answered.
+    fn is_all_of(&self, gap: &Gap, all: &[Gap]) -> bool {
+        let stood = |gap: &Gap, list: &[&Request]| {
+            list.iter().any(|request| {
+                let within_ns = request.ended_ns.min(gap.to_ns).saturating_sub(request.ready_ns.max(gap.from_ns));
+                within_ns >= gap.length_ns() / 2
+            })
+        };
+        let is_behind = |next: &&Gap| {
+            next.from_ns >= gap.to_ns && next.from_ns <= gap.to_ns.saturating_add(gap.length_ns() / NEXT_PART)
+        };
+        stood(gap, &self.never)
+            && !stood(gap, &self.good)
+            && !all.iter().filter(is_behind).any(|next| stood(next, &self.good))
+    }
 }
 
 /// Some pauses summed up; `None` where they are too few, or take too little of the time.

@@ -129,6 +129,15 @@ fn judge(facts: &Facts<'_>, count: u64, kinds: &[ErrorKind], words: &Words) -> V
         .confidence(past(share, SHARE_MIN).max(0.8))
 }
 
+/// Whether most of those that were never answered had seen replies on the same connection before: it was served.
+fn was_served_before(facts: &Facts<'_>) -> bool {
+    let is_never = |request: &&Request| {
+        matches!(request.end, RequestEnd::Failed(ErrorKind::ReplyTimeout | ErrorKind::MissingReply))
+    };
+    let never: Vec<&Request> = facts.recording.requests.failed().filter(is_never).collect();
+    2 * never.iter().filter(|request| request.ordinal > 1).count() > never.len()
+}
+
 fn missing(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let count = facts.errors(ErrorKind::ReplyTimeout).saturating_add(facts.errors(ErrorKind::MissingReply));
     let share = count as f64 / facts.ended.max(1.0);
@@ -139,7 +148,7 @@ fn missing(facts: &Facts<'_>) -> Verdict<OfTarget> {
     if deaths::told(facts).is_some() || deaths::gone(facts).is_some() {
         return Verdict::refuted("a process of the target ended");
     }
-    if facts.recording.totals.users.is_some_and(|users| users.starved > 0) {
+    if facts.recording.totals.users.is_some_and(|users| users.starved > 0) && !was_served_before(facts) {
         return Verdict::refuted("those were connections that were not served at all, while others were");
     }
     let text = format!(

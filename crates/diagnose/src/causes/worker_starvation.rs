@@ -1,7 +1,8 @@
 //! `worker-starvation`: each worker of the target stays with one connection, and there are more connections than workers.
 //!
 //! Evidence: (client) some connections never got a reply while as many as there are workers were served; (process) the
-//! workers wait in a receive on one connection and none of them for events. Or, where other clients hold the workers: (process) in
+//! workers wait in a receive on one connection and none of them for events, or run whenever they are looked at and those that were not
+//! served never were. Or, where other clients hold the workers: (process) in
 //! several readings one after the other each worker waits in a receive, and none of them for a reply of a server that the
 //! target itself asks (`backend-wait`); and (client) meanwhile requests were under way and none was answered. Refuted where
 //! workers wait for events, or where the served are not as many as the workers (`connection-limit`). Source: measured, 4
@@ -17,6 +18,8 @@ use model::snapshot::Snapshot;
 /// Of the readings in which a worker was not running, so many must show it in a receive.
 const RECEIVES_MIN: f64 = 0.5;
 const READINGS_MIN: usize = 3;
+/// Workers that run in so many of the readings are not seen to wait for anything.
+const BUSY_MIN: f64 = 0.8;
 
 /// See the file's head.
 pub const RULE: CauseRule = CauseRule {
@@ -56,7 +59,19 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     );
     let process =
         facts.piece::<Process>(text, "target.threads_receiving", receiving / idle, "ratio").from(RECEIVES_MIN);
-    if waiting > 0.1 || receiving < RECEIVES_MIN * idle {
+    // A loop that has connections waiting turns to them, however busy it is.
+    let is_busy = running >= BUSY_MIN && waiting <= 0.0 && users.never_served == users.starved;
+    let process = if is_busy {
+        let text = format!(
+            "{} working threads: in {} of the time they ran or wanted to, and never waited for events",
+            stands.threads,
+            percent(running)
+        );
+        facts.piece::<Process>(text, "target.threads_running", running, "ratio").from(BUSY_MIN)
+    } else {
+        process
+    };
+    if waiting > 0.1 || !is_busy && receiving < RECEIVES_MIN * idle {
         return Verdict::refuted("the target's workers do not stay with one connection").because(process.into());
     }
     if served != stands.threads as u64 {
@@ -64,10 +79,16 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
             .because(client.into())
             .because(process.into());
     }
-    let title = format!(
-        "each of the target's {served} workers stays with one connection: the other {} wait for one of those to close",
-        users.starved
-    );
+    let title = match served {
+        1 => format!(
+            "the target's one worker stays with one connection: the other {} wait for that to close",
+            users.starved
+        ),
+        _ => format!(
+            "each of the target's {served} workers stays with one connection: the other {} wait for one of those to close",
+            users.starved
+        ),
+    };
     Verdict::proved(Severity::Error, title, client, process)
         // All that starved: those that were served are as many as the workers.
         .explains(LossKind::Starved, 1.0, 0.9, 1.0)

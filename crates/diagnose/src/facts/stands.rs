@@ -299,10 +299,14 @@ impl Facts<'_> {
     /// `None`: none of them was read.
     ///
     /// Whoever waits for a connection there is woken by one: it waits for something else. Ruby sleeps so in a program's first thread.
+    /// Where an address has several listeners they must wait at each: a worker looks at its own.
     pub fn share_polling_beside_a_queue(&self, of: &BTreeSet<(ProcessId, u32)>) -> Option<f64> {
         self.share_that(of, |snapshot, thread, stands| {
             let is_in_poll = is_in_poll(stands) && thread.state == 'S';
-            is_in_poll && snapshot.listeners.iter().any(|listener| listener.waiting > 0)
+            let waits_at_all = |address: &str| {
+                snapshot.listeners.iter().filter(|listener| listener.address == address).all(|one| one.waiting > 0)
+            };
+            is_in_poll && snapshot.listeners.iter().any(|listener| waits_at_all(&listener.address))
         })
     }
 

@@ -208,12 +208,16 @@ fn little(facts: &Facts<'_>) -> Vec<Check> {
     // How full the users' time was can only be said where nothing else took it.
     let longest_ns = facts.latency(LatencyKind::Response).max().max(facts.latency(LatencyKind::Failed).max()) as f64;
     let failures = totals.sum.counts.failed as f64 + totals.sum.counts.connect_failed as f64;
+    let failed = facts.latency(LatencyKind::Failed);
+    // A few that nobody answered may have waited longer than all others together.
+    let failed_ns = failed.mean() * failed.len() as f64;
     let carried: f64 = facts.rows.iter().map(|r| r.counts.carried_ok as f64 + r.counts.carried_failed as f64).sum();
     let is_full = facts.is_saturating()
         && carried <= 0.01 * ok as f64
         && totals.in_flight_at_end == 0
         && longest_ns <= 0.05 * passed_ns
         && failures <= 0.01 * ok as f64
+        && failed_ns <= 0.01 * spent_ns
         && closed <= 0.01 * ok as f64
         && facts.rows.len() >= 5;
     // Of the workers' own readings: those of the process have the observer's threads too, which give way to everyone.

@@ -143,16 +143,23 @@ fn what_waits_where_no_thread_stands_has_a_next_step_in_the_first_line() {
 
 #[test]
 fn workers_that_poll_beside_connections_that_wait_wait_for_something_else() {
-    let polling = |wchan: &'static str, queued: u32| {
+    let polling = |wchan: &'static str, queued: &'static [u32]| {
         let recording = with(&waiting(), move |_, s| {
             stand(s, wchan);
-            s.listeners = vec![ListenerSample { waiting: queued, backlog: 128, ..ListenerSample::default() }];
+            let listener = |waiting: &u32| ListenerSample { waiting: *waiting, backlog: 128, ..Default::default() };
+            s.listeners = queued.iter().map(listener).collect();
         });
         status(&recording, "pool-exhausted")
     };
-    assert_eq!(polling("poll_schedule_timeout.constprop.0", 12), Status::Supported);
-    assert_eq!(polling("poll_schedule_timeout.constprop.0", 0), Status::Refuted, "they wait for work");
-    assert_eq!(polling("ep_poll", 12), Status::Refuted, "another thread accepts for them");
+    assert_eq!(polling("poll_schedule_timeout.constprop.0", &[12]), Status::Supported);
+    assert_eq!(polling("poll_schedule_timeout.constprop.0", &[12, 9, 11, 2]), Status::Supported);
+    assert_eq!(polling("poll_schedule_timeout.constprop.0", &[0]), Status::Refuted, "they wait for work");
+    assert_eq!(
+        polling("poll_schedule_timeout.constprop.0", &[12, 0, 0, 0]),
+        Status::Refuted,
+        "so do those of the others"
+    );
+    assert_eq!(polling("ep_poll", &[12]), Status::Refuted, "another thread accepts for them");
 }
 
 #[test]
@@ -210,6 +217,26 @@ fn clients_that_send_nothing_hold_the_workers_of_others() {
     // Between requests they stand there too.
     let served = with(&waiting(), |_, s| stand(s, "wait_woken"));
     assert_eq!(status(&served, "worker-starvation"), Status::Refuted);
+}
+
+#[test]
+fn workers_that_stay_with_one_connection_are_told_though_they_run_all_the_time() {
+    let busy = |never_served: u64, place: &str| {
+        let users = Users { connections: 8, starved: 7, never_served, ..Users::default() };
+        let build = waiting().with(|b| b.users = Some(users)).each(|s| s.target = vec![(0.92, 0.0)]);
+        diagnose(&with(&build, |_, s| stand(s, place)))
+    };
+    let diagnosis = busy(7, "hrtimer_nanosleep");
+    let finding = of(&diagnosis, "worker-starvation");
+    assert_eq!((finding.status, finding.severity), (Status::Supported, Severity::Error), "{finding:#?}");
+    assert!(
+        finding.title.starts_with("the target's one worker stays with one connection: the other 7"),
+        "{finding:#?}"
+    );
+    // A loop that waits for events turns to all of them; and some had been served.
+    for other in [busy(7, "ep_poll"), busy(3, "hrtimer_nanosleep")] {
+        assert_eq!(of(&other, "worker-starvation").status, Status::Refuted);
+    }
 }
 
 #[test]

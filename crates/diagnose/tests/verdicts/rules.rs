@@ -264,6 +264,11 @@ fn figure_audit() {
     // The same where the workers' own work explains it.
     let own_work = closed().each(|s| (s.response_ns, s.busy) = (4_000_000, 0.85));
     check("the rest is the workers' own", own_work, &["valid", "refuted figure-audit"]);
+    // Nor that of the few whose replies never came, who waited longer than all others together.
+    let unanswered = closed().each(|s| s.response_ns = 4_000_000).at(5, |s| {
+        (s.ok, s.response_ns, s.failed) = (0, 400_000_000, vec![(ErrorKind::ReplyTimeout, 60)]);
+    });
+    check("a few were never answered", unanswered, &["valid", "refuted figure-audit", "supported missing-reply"]);
     // More taken up than was due.
     let more = open().with(|b| {
         b.plan.pace = Pace::Open {
