@@ -1,6 +1,6 @@
 //! Causes that begin part-way: they are judged in the stretch in which they are, and said with it.
 
-use crate::common::judged::of;
+use crate::common::judged::{of, one_of_all};
 use crate::common::stalled::call;
 use crate::common::{Build, SECOND, closed};
 use diagnose::diagnose;
@@ -8,6 +8,7 @@ use model::bpf::BpfSample;
 use model::event::{Details, FAULT_BEGAN, FAULT_UNDONE};
 use model::finding::{Diagnosis, LossKind, Severity, Standing, Status};
 use model::request::{IntervalRequests, Kept, Request, RequestEnd};
+use model::users::Users;
 use model::{ErrorKind, Event, Recording};
 
 /// When it begins, seconds, and how long the run is.
@@ -226,6 +227,19 @@ fn requests_that_were_never_answered_are_named_though_they_are_few_of_all() {
     let finding = of(&few, "missing-reply");
     assert_eq!((finding.status, few.first_to_give().unwrap().id.as_str()), (Status::Supported, "missing-reply"));
     assert!(finding.explains.unwrap().share > 0.95, "{finding:#?}");
+    // Where some connections starve those may be the ones, unless they had been answered before.
+    let beside_starved = |ordinal: u32| {
+        let mut build = levels(|_| (60_000, 200_000));
+        build.seconds.iter_mut().for_each(|second| second.failed = vec![(ErrorKind::ReplyTimeout, 8)]);
+        let mut recording = build.recording();
+        recording.totals.users = Some(Users { connections: 64, starved: 2, ..Users::default() });
+        let end = RequestEnd::Failed(ErrorKind::ReplyTimeout);
+        let mut tick = IntervalRequests::default();
+        (0..8).for_each(|key| tick.failed.offer(100, one_of_all(key, Request { ordinal, end, ..Request::default() })));
+        recording.requests.push(1, 8, &tick);
+        of(&diagnose(&recording), "missing-reply").status
+    };
+    assert_eq!((beside_starved(5), beside_starved(1)), (Status::Supported, Status::Refuted));
     // Most of what failed did so otherwise.
     let mut build = levels(|_| (60_000, 200_000));
     build.seconds.iter_mut().for_each(|second| {
