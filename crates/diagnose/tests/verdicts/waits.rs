@@ -507,23 +507,23 @@ fn connections_that_all_wait_for_a_reply_that_never_comes_are_no_pause() {
     let at_ms = [1000, 2000, 3000, 4000, 5000, 6000];
     // Clients give up as each ends; whoever asks then waits so long, and is answered.
     let given_up = |mut recording: Recording, answered_after_ms: u64| {
-        let mut tick = IntervalRequests::default();
         for (key, ms) in (0..).zip(at_ms) {
+            let mut tick = IntervalRequests::default();
             let request = |from_ms: u64, to_ms: u64, end| {
                 let (ready_ns, ended_ns) = (from_ms * MS, to_ms * MS);
                 one_of_all(key, Request { ready_ns, sent_ns: ready_ns, ended_ns, end, ..Request::default() })
             };
             tick.failed.offer(100, request(ms, ms + 80, RequestEnd::Failed(ErrorKind::ReplyTimeout)));
             tick.slowest.offer(100, request(ms + 80, ms + 80 + answered_after_ms, RequestEnd::Ok));
+            recording.requests.push(ms / 1000, 2, &tick);
         }
-        recording.requests.push(1, 12, &tick);
         recording
     };
     let regular = stalled::paused(&at_ms, 80, 2);
     assert_eq!(status(&regular, "stop-the-world"), Status::Supported);
     assert_eq!(status(&given_up(regular, 1), "stop-the-world"), Status::Refuted);
     // A pause that is longer than they have patience goes on when they have given up.
-    let both: Vec<u64> = at_ms.iter().flat_map(|ms| [*ms, ms + 81]).collect();
+    let both: Vec<u64> = at_ms[..3].iter().flat_map(|ms| [*ms, ms + 81]).collect();
     let longer = stalled::paused(&both, 80, 1);
     assert_eq!(status(&longer, "event-loop-blocked"), Status::Supported);
     assert_eq!(status(&given_up(longer, 85), "event-loop-blocked"), Status::Supported);
