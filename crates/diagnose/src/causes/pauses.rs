@@ -1,5 +1,6 @@
 //! What the rules on pauses have in common: spans in which no request ended though some were under way at every worker of the
-//! generator, and that were not the generator's own.
+//! generator, that were not the generator's own, and at whose end somebody was answered: where only requests were under way that never
+//! got a reply, the target had nothing to do.
 
 use crate::explain::standstill::was_looked_on;
 use crate::explain::waits::account;
@@ -72,9 +73,7 @@ fn found(facts: &Facts<'_>) -> Option<Pauses> {
     all.retain(|gap| is_within(gap) || gap.length_ns() as f64 <= ALIKE * longest_ns as f64);
     all.sort_by_key(|gap| gap.from_ns);
     let unanswered = Unanswered::of(facts);
-    let stays: Vec<bool> = all.iter().map(|gap| !unanswered.is_all_of(gap, &all)).collect();
-    let mut stays = stays.into_iter();
-    all.retain(|_| stays.next().unwrap_or(true));
+    all = all.iter().filter(|gap| !unanswered.is_all_of(gap, &all)).copied().collect();
     // Long ones that come at regular times and last alike are no chance, whatever the generator did meanwhile; of others those
     // that can be its own do not count.
     let longest_ns = all.iter().map(Gap::length_ns).max().unwrap_or(0);
