@@ -1,6 +1,6 @@
 //! What the rules on pauses have in common: spans in which no request ended though some were under way at every worker of the
-//! generator, that were not the generator's own, and at whose end somebody was answered: where only requests were under way that never
-//! got a reply, the target had nothing to do.
+//! generator, and that were not the generator's own. Left out are those in which only requests were under way that never got a reply:
+//! the target had nothing to do then.
 
 use crate::explain::standstill::was_looked_on;
 use crate::explain::waits::account;
