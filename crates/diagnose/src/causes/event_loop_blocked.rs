@@ -1,17 +1,21 @@
 //! `event-loop-blocked`: one piece of work holds a thread of the target, and all requests on it stall together.
 //!
-//! Evidence: (client) pauses in which several requests were under way and none ended; and (kernel) calls of the target that
-//! took as long as such a pause and are none for work (a sleep, a file, a receive), or (process) the only working thread slept, or
-//! waited for a disk or for a process that it had started, for half of the pauses' time, or the thread ran meanwhile: on average at
-//! least for half of the time that the pauses took, or ran and waited for a CPU so, with no wait as long as a pause (kernel).
+//! Evidence: (client) pauses in which several requests were under way and none ended; and one of these:
+//! (kernel) calls of the target that took as long as such a pause and are none for work (a sleep, a file, a receive);
+//! (process) the only working thread slept, or waited for a disk or for a process that it had started, for half of the pauses' time;
+//! (process) one of several working threads did so all the time, while the others waited for work;
+//! (process) the thread ran for half of the pauses' time, or (kernel) ran and waited for a CPU so, with no wait as long as a pause;
+//! (process) the only working thread neither ran nor wanted a CPU for most of that time, asks nobody, and nothing but this host is
+//! between it and its clients.
+//!
 //! Refuted where as many threads do the work as requests were under way, where pauses come at regular times over several threads
 //! (`stop-the-world`), where the thread had to wait for a CPU as long (or others had that CPU, and too few pauses lay in the
 //! probes' windows to tell), where segments were sent again, as many as requests stood still, and where only requests stood that
 //! were the first on their connection, though others came. Needs four pauses of 10 ms.
 
-use super::pauses::{of_new_connections, pauses, slow_share};
+use super::pauses::{Pauses, is_alone, of_new_connections, pauses, slow_share};
 use crate::evidence::{Client, Kernel, Piece, Process};
-use crate::facts::{Facts, Stand, duration, percent};
+use crate::facts::{Facts, Stand, Stands, duration, percent};
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
 use crate::statistics::at_most_by_chance;
 use crate::thresholds::{PAUSED_SHARE, PERIODIC};
@@ -41,6 +45,21 @@ const CHANCE_MAX: f64 = 0.01;
 
 /// Fewer readings of where the thread stood say nothing.
 const READINGS_MIN: usize = 5;
+/// Of the pauses' time so much, in which the thread did nothing.
+const IDLE_MIN: f64 = 0.5;
+/// A reading that began so long before the end of a pause lies in it.
+const LOOKED_NS: u64 = 10_000_000;
+/// Of threads of which one is held, and the others have nothing to do, so many readings each, and nearly all alike.
+const READINGS_OF_ALL_MIN: usize = 4;
+const NEARLY_ALL: f64 = 0.8;
+/// More threads than these are no workers to be told apart.
+const WORKERS_MAX: usize = 64;
+/// Waits for something else than work, and how they are told.
+const HELD: [(Stand, &str); 3] = [
+    (Stand::Sleep, "slept"),
+    (Stand::Disk, "waited for a disk"),
+    (Stand::Child, "waited for a process that it had started"),
+];
 
 /// See the file's head.
 pub const RULE: CauseRule =
@@ -53,9 +72,11 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     if let Some(recycled) = super::deaths::recycled(facts) {
         return recycled.refutes();
     }
+    let is_alone = is_alone(facts);
     let text = format!(
-        "{} pauses in which none of several requests ended, {} long (median), {} of the time",
+        "{} pauses in which {}, {} long (median), {} of the time",
         pauses.all.len(),
+        if is_alone { "the only request under way did not end" } else { "none of several requests ended" },
         duration(pauses.median_ns),
         percent(pauses.share)
     );
@@ -69,9 +90,17 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         return Verdict::refuted(text).because(client.into());
     }
     let working = facts.working().len();
-    if pauses.in_flight() <= working as f64 {
+    if pauses.in_flight() <= working as f64 && !is_alone {
         return Verdict::refuted("as many threads do the work as requests were under way: none waits behind another's")
             .because(client.into());
+    }
+    if let Some(held) = held_one(facts) {
+        let verdict = Verdict::proved(Severity::Error, held.title, client, held.process);
+        return advised(
+            facts,
+            verdict,
+            "Look at what holds that one up (report --flame off-cpu), and let the others take its connections: one listener for all, or work handed to whoever is free",
+        );
     }
     if working > 1 && pauses.scatter.is_some_and(|scatter| scatter <= PERIODIC.value) {
         return Verdict::refuted("the pauses came at regular times over several threads").because(client.into());
@@ -96,7 +125,12 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         true => at_most_by_chance(waits, in_windows) < CHANCE_MAX,
         false => 2.0 * (waits as f64) < in_windows,
     };
-    let title = format!("all requests of a thread stall together, for {} at a time", duration(pauses.median_ns));
+    let title = match is_alone {
+        true => {
+            format!("whatever is asked stalls every {}, for {}", duration(pauses.every_ns), duration(pauses.median_ns))
+        }
+        false => format!("all requests of a thread stall together, for {} at a time", duration(pauses.median_ns)),
+    };
     let stood = stood(facts, pauses.share);
     let verdict = match (kernel, stood) {
         (Some(kernel), _) => Verdict::proved(Severity::Error, title, client, kernel),
@@ -125,15 +159,32 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         (None, None) if is_kept_off || wait >= 0.5 * run && run + wait > 0.1 => {
             return Verdict::refuted("the thread had to wait for a CPU").because(client.into());
         }
-        (None, None) => {
-            let missing = "pauses are one piece of evidence; which call, or what its thread did meanwhile, was not seen: --observe windows";
-            return Verdict::not_observable("what holds a thread", missing).because(client.into());
-        }
+        (None, None) => match did_nothing(facts, pauses, run + wait) {
+            Some(process) => Verdict::proved(Severity::Error, title, client, process),
+            None => {
+                let more = match facts.calls_window_ns() {
+                    Some(_) => "hardly a pause fell into the probes' windows: a longer run, or --observe full",
+                    None => "--observe windows",
+                };
+                let missing = format!(
+                    "pauses are one piece of evidence; which call, or what its thread did meanwhile, was not seen: {more}"
+                );
+                return Verdict::not_observable("what holds a thread", missing).because(client.into());
+            }
+        },
     };
+    advised(
+        facts,
+        verdict,
+        "Take long work out of the event loop (a thread for it, smaller pieces); report --flame on-cpu and off-cpu show which it is",
+    )
+}
+
+fn advised(facts: &Facts<'_>, verdict: Verdict<OfTarget>, remedy: &str) -> Verdict<OfTarget> {
     let slow = slow_share(facts);
     verdict
         .explains(LossKind::Slow, slow, slow * 0.7, 1.0)
-        .remedy("Take long work out of the event loop (a thread for it, smaller pieces); report --flame on-cpu and off-cpu show which it is")
+        .remedy(remedy)
         .check("timeout 5 strace -f -r -T -p PID # long times between a receive and its send")
         .confidence(0.85)
 }
@@ -171,16 +222,84 @@ fn stood(facts: &Facts<'_>, paused: f64) -> Option<Piece<Process>> {
         return None;
     }
     let of = |stand| stands.share(stand).unwrap_or(0.0);
-    let waits = [
-        (of(Stand::Sleep), "slept"),
-        (of(Stand::Disk), "waited for a disk"),
-        (of(Stand::Child), "waited for a process that it had started"),
-    ];
-    let share: f64 = waits.iter().map(|(share, _)| share).sum();
-    let (_, what) = waits.into_iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let share: f64 = HELD.iter().map(|(stand, _)| of(*stand)).sum();
+    let what = mostly(&stands);
     let text = format!("its only working thread {what} {} of the time", percent(share));
     let piece = facts.piece::<Process>(text, "target.threads_in_one_wait", share, "ratio").from(0.5 * paused);
     (share > 0.0 && share >= 0.5 * paused).then_some(piece)
+}
+
+/// That the only working thread had nothing that it could wait for but something of its own: it neither ran nor wanted a CPU for most of the
+/// pauses' time, asks nobody, and was not found waiting for work in one of them. What stands between it and its clients must be this host alone: a
+/// path that stalls looks the same.
+fn did_nothing(facts: &Facts<'_>, pauses: &Pauses, wanted: f64) -> Option<Piece<Process>> {
+    let working = facts.working();
+    let asks_nobody = facts.asked(READINGS_OF_ALL_MIN).is_some_and(|asked| asked.is_empty());
+    let idle = 1.0 - wanted / pauses.share;
+    if working.len() != 1 || idle < IDLE_MIN || !asks_nobody || !facts.is_loopback() {
+        return None;
+    }
+    let is_within = |at_ns: i64| {
+        let at_ns = u64::try_from(at_ns).unwrap_or(0);
+        pauses.all.iter().any(|gap| gap.from_ns <= at_ns && at_ns.saturating_add(LOOKED_NS) <= gap.to_ns)
+    };
+    let within = facts.snapshots().filter(|snapshot| is_within(snapshot.at_ns));
+    if within
+        .flat_map(|snapshot| facts.stands_at(snapshot, &working))
+        .any(|stand| !HELD.iter().any(|(held, _)| *held == stand))
+    {
+        return None;
+    }
+    let text = format!(
+        "its only working thread ran or wanted a CPU {} of the time, and asks nobody else: for most of the pauses it did nothing, with \
+         requests before it",
+        percent(wanted)
+    );
+    Some(facts.piece::<Process>(text, "pauses.idle", idle, "ratio").from(IDLE_MIN))
+}
+
+/// One of several threads that do the work, in which all that wait stand behind each other, while the others have nothing to do.
+pub(super) struct HeldOne {
+    title: String,
+    /// What it and the others did.
+    pub(super) process: Piece<Process>,
+}
+
+/// `None`: they do alike, or it was not looked at often enough.
+pub(super) fn held_one(facts: &Facts<'_>) -> Option<HeldOne> {
+    let working = facts.working();
+    if !(2..=WORKERS_MAX).contains(&working.len()) {
+        return None;
+    }
+    let share = |stands: &Stands, of: &[Stand]| of.iter().filter_map(|stand| stands.share(*stand)).sum::<f64>();
+    let all: Vec<Stands> = working.iter().map(|thread| facts.stands(&[*thread].into())).collect();
+    let is_seen = all.iter().all(|stands| stands.readings.len() >= READINGS_OF_ALL_MIN);
+    let held = all.iter().map(|stands| share(stands, &HELD.map(|(stand, _)| stand)));
+    let (one, most) = held.enumerate().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let is_idle = |stands: &Stands| share(stands, &[Stand::Events, Stand::Accept]) >= NEARLY_ALL;
+    let others_are_idle = all.iter().enumerate().all(|(index, stands)| index == one || is_idle(stands));
+    if !is_seen || most < NEARLY_ALL || !others_are_idle {
+        return None;
+    }
+    let what = mostly(all.get(one)?);
+    let (threads, others) = (working.len(), working.len() - 1);
+    let text = format!(
+        "one of its {threads} working threads {what} {} of the time, and the other{} waited for work",
+        percent(most),
+        if others == 1 { "" } else { "s" }
+    );
+    let process = facts.piece::<Process>(text, "target.one_in_one_wait", most, "ratio").from(NEARLY_ALL);
+    let title = format!(
+        "one of the target's {threads} working threads is held up ({what} {} of the time), and all that it has taken wait for it",
+        percent(most)
+    );
+    Some(HeldOne { title, process })
+}
+
+/// In which of [`HELD`] some threads were most.
+fn mostly(stands: &Stands) -> &'static str {
+    let of = |stand| stands.share(stand).unwrap_or(0.0);
+    HELD.into_iter().max_by(|a, b| of(a.0).total_cmp(&of(b.0))).map_or("waited", |(_, what)| what)
 }
 
 /// A call that takes as long as a pause on average.

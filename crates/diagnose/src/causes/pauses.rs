@@ -60,9 +60,10 @@ fn found(facts: &Facts<'_>) -> Option<Pauses> {
     }
     let usual_ns = response.value_at_quantile(0.5) as f64;
     let least_ns = (PAUSE_TIMES.value * usual_ns).max(PAUSE_NS.value);
+    let is_alone = is_alone(facts);
     let is_pause = |gap: &Gap| {
         let is_in = gap.from_ns >= facts.start_ns && gap.from_ns < facts.end_ns;
-        is_in && gap.length_ns() as f64 >= least_ns && gap.in_flight >= 2
+        is_in && gap.length_ns() as f64 >= least_ns && (gap.in_flight >= 2 || is_alone)
     };
     let workers = facts.recording.plan.threads;
     let mut all: Vec<Gap> = facts.recording.requests.common_gaps(workers.max(1)).into_iter().filter(is_pause).collect();
@@ -81,7 +82,13 @@ fn found(facts: &Facts<'_>) -> Option<Pauses> {
     let regular =
         summed(facts, long).filter(|pauses| pauses.scatter.is_some_and(|s| s <= PERIODIC.value) && pauses.is_alike());
     all.retain(|gap| gap.own_ns_max as f64 <= OWN_MAX * gap.length_ns() as f64);
-    regular.or_else(|| summed(facts, all))
+    regular.or_else(|| summed(facts, all).filter(|_| !is_alone))
+}
+
+/// Whether there is one connection, and one thread that answers it: a pause of all is a slow request, and the other way about. That they come
+/// at regular times, whatever is asked, tells them apart.
+pub(super) fn is_alone(facts: &Facts<'_>) -> bool {
+    facts.recording.plan.connections == 1 && facts.working().len() == 1
 }
 
 /// Who was under way in pauses: requests whose replies came late, or those that never had one.

@@ -2,8 +2,8 @@
 //!
 //! Evidence: (client) pauses of all requests under way, beginning at regular distances; (process) more than one thread does the
 //! target's work, so that one that is busy with a request does not explain it, and none had to wait for a CPU as long. Refuted
-//! where pauses are irregular (`event-loop-blocked`), where a quota's periods explain them (`cpu-throttled`), and where others
-//! had the CPU (`cpu-contention`). A single thread's pauses are `event-loop-blocked`. Regular: the distances' standard
+//! where pauses are irregular (`event-loop-blocked`), where a quota's periods explain them (`cpu-throttled`), where others
+//! had the CPU (`cpu-contention`), and where one thread was held while the others waited for work (`event-loop-blocked`). A single thread's pauses are `event-loop-blocked`. Regular: the distances' standard
 //! deviation, an eighth left out that fits least, is at most a quarter of their mean; chance has 1.
 
 use super::pauses::{pauses, slow_share};
@@ -36,6 +36,11 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         .from(PERIODIC.value);
     if scatter > PERIODIC.value {
         return Verdict::refuted("pauses came at no regular times").because(client.into());
+    }
+    if let Some(held) = super::event_loop_blocked::held_one(facts) {
+        return Verdict::refuted("one thread was held, and the others had nothing to do: nobody stopped those")
+            .because(client.into())
+            .because(held.process.into());
     }
     let working = facts.working().len();
     let wait = facts.target_threads.iter().filter_map(|thread| thread.wait).fold(0.0, f64::max);

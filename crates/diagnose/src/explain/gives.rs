@@ -503,7 +503,8 @@ mod tests {
     #[test]
     fn a_fault_of_the_run_is_said_wherever_something_was_late() {
         let acting = Acting { name: "stress".to_owned(), from_s: 2.0, to_s: 3.0 };
-        let stretch = Worse { from_s: 2.0, to_s: 3.0, is_to_end: false, half_us: None, faults: vec![acting] };
+        let stretch =
+            Worse { from_s: 2.0, to_s: 3.0, is_to_end: false, half_us: None, rate_per_s: None, faults: vec![acting] };
         let is_said = |standing, losses: &[Loss]| {
             let gives = WhatGives { standing, text: "so it stands".to_owned(), finding: None, behind: None };
             with_own_faults(gives, losses, Some(&stretch))

@@ -50,15 +50,25 @@ pub(crate) fn losses<'f>(facts: &'f Facts<'_>) -> &'f [Loss] {
 }
 
 /// Of a stretch, before anything is asked of it: what went before tells what its requests might take. Where it has no loss of time by
-/// its own figures, as where all of its requests take half a millisecond, that half of them took far longer than before is one.
+/// its own figures, as where all of its requests take half a millisecond, that half of them took far longer than before is one, or that a
+/// closed loop was served far fewer.
 pub(crate) fn know_before(facts: &Facts<'_>, stretch: &Worse) {
     let mut losses = added_up(facts);
-    if let Some((was_us, is_us)) = stretch.half_us.filter(|_| !losses.iter().any(|loss| is_of_time(loss.kind))) {
+    let unit = facts.recording.plan.unit();
+    let has_none = !losses.iter().any(|loss| is_of_time(loss.kind));
+    let slower = stretch.half_us.map(|(was_us, is_us)| {
         let (was, is) = (duration(was_us * 1e3), duration(is_us * 1e3));
-        let text = format!("half of the {}s took {is} and more, before {was}", facts.recording.plan.unit());
-        losses.push(loss(LossKind::Waiting, 1.0 - was_us / is_us, text));
-        rank(&mut losses);
-    }
+        let text = format!("half of the {unit}s took {is} and more, before {was}");
+        loss(LossKind::Waiting, 1.0 - was_us / is_us, text)
+    });
+    // As many clients, and each asks when it is answered: by Little's law its requests took as many times longer.
+    let fewer = stretch.rate_per_s.filter(|_| is_targets(facts)).map(|(was, is)| {
+        let (a_second_was, a_second) = (show_grouped(was.round() as u64), show_grouped(is.round() as u64));
+        let text = format!("as many clients had {a_second} {unit}s a second, before {a_second_was}");
+        loss(LossKind::Waiting, 1.0 - is / was, text)
+    });
+    losses.extend(slower.or(fewer).filter(|_| has_none));
+    rank(&mut losses);
     facts.derived.losses.get_or_init(|| losses);
 }
 

@@ -1,8 +1,8 @@
 //! The stretch of a run in which it was markedly worse than before, where there is one: what it lost then is looked for there.
 //!
 //! Worse than the best segment before it, at no higher rate: half of the requests took five times as long and 0.4 ms more, or one in
-//! a hundred five times as long and a millisecond more, or one in a hundred more failed. A slow start is none, as nothing went before it. Segments that follow each
-//! other and are all worse are one stretch. Of one of few readings or requests rules could say nothing ([`Worse::is_seen`]): it has
+//! a hundred five times as long and a millisecond more, or one in a hundred more failed, or a closed loop was served a third as fast.
+//! A slow start is none, as nothing went before it. Segments that follow each other and are all worse are one stretch. Of one of few readings or requests rules could say nothing ([`Worse::is_seen`]): it has
 //! its times, and the run's own faults that acted then.
 
 use crate::facts::{Facts, seconds};
@@ -18,6 +18,11 @@ const P50_BY_US: f64 = 400.0;
 /// One in a hundred: a scheduler's doing is up to that.
 const P99_BY_US: f64 = 1000.0;
 const RATE: f64 = 1.1;
+/// A closed loop asks as fast as it is answered: of its rate no more than this is left. Who shares a crowded machine's CPUs keeps more.
+const RATE_LEFT: f64 = 1.0 / 3.0;
+/// A piece of one row in which something began is told from what follows by so much; and a row is no longer than this many.
+const BEYOND: f64 = 1.5;
+const ROW_MOST: f64 = 1.5;
 /// So much more of the requests failed.
 const FAILED: f64 = 0.01;
 /// Fewer requests of a stretch in the uniform sample, or fewer snapshots, say too little.
@@ -35,6 +40,8 @@ pub(crate) struct Worse {
     pub(crate) is_to_end: bool,
     /// How long half of the requests took before it and in it, microseconds, where that was far longer.
     pub(crate) half_us: Option<(f64, f64)>,
+    /// Requests a second of a closed loop before it and in it, where that was far less.
+    pub(crate) rate_per_s: Option<(f64, f64)>,
     /// The run's own faults that acted for half of it and more: what is found then may be their doing.
     pub(crate) faults: Vec<Acting>,
 }
@@ -95,29 +102,44 @@ struct Levels {
     p99_us: Option<f64>,
     failed: f64,
     rate: f64,
+    /// Whether it is a closed loop's, whose rate is the target's.
+    is_saturating: bool,
 }
 
 impl Levels {
-    fn of(segment: &Segment) -> Self {
+    fn of(segment: &Segment, is_saturating: bool) -> Self {
         let share = |part: f64| if segment.requests_per_s > 0.0 { part / segment.requests_per_s } else { 0.0 };
         Levels {
             p50_us: segment.response_p50_us,
             p99_us: segment.response_p99_us,
             failed: share(segment.failed_per_s),
             rate: segment.requests_per_s,
+            is_saturating,
         }
     }
 
     fn is_worse_than(&self, was: &Levels) -> bool {
         let is_any = self.half_slower(was).is_some()
             || is_slower(self.p99_us, was.p99_us, P99_BY_US)
-            || self.failed >= was.failed + FAILED;
+            || self.failed >= was.failed + FAILED
+            || self.fallen_from(was).is_some();
         is_any && self.rate <= RATE * was.rate
     }
 
     /// How long half of the requests took before and now, where that is far longer.
     fn half_slower(&self, was: &Levels) -> Option<(f64, f64)> {
         was.p50_us.zip(self.p50_us).filter(|_| is_slower(self.p50_us, was.p50_us, P50_BY_US))
+    }
+
+    /// Whether half of the requests take longer still, or a closed loop has fewer still, than where something began.
+    fn is_beyond(&self, begun: &Levels) -> bool {
+        let is_slower = begun.p50_us.zip(self.p50_us).is_some_and(|(was, now)| now >= BEYOND * was);
+        is_slower || (self.is_saturating && self.rate * BEYOND <= begun.rate)
+    }
+
+    /// Requests a second before and now, where a closed loop had far fewer.
+    fn fallen_from(&self, was: &Levels) -> Option<(f64, f64)> {
+        (self.is_saturating && has_fallen(was.rate, self.rate)).then_some((was.rate, self.rate))
     }
 
     /// How good: by the share that failed, then by half of the requests.
@@ -131,14 +153,25 @@ fn is_slower(now_us: Option<f64>, then_us: Option<f64>, by_us: f64) -> bool {
     now_us.zip(then_us).is_some_and(|(now, then)| now >= TIMES * then && now - then >= by_us)
 }
 
+fn has_fallen(was_per_s: f64, now_per_s: f64) -> bool {
+    was_per_s > 0.0 && now_per_s <= RATE_LEFT * was_per_s
+}
+
 /// The first such stretch of some segments.
 pub(crate) fn worse(facts: &Facts<'_>, segments: &[Segment]) -> Option<Worse> {
     let (first, rest) = segments.split_first()?;
-    let mut best = Levels::of(first);
+    let levels_of = |segment: &Segment| Levels::of(segment, facts.is_saturating());
+    let mut best = levels_of(first);
     let mut found: Option<Worse> = None;
     let end_s = segments.last()?.to_s;
-    for segment in rest {
-        let levels = Levels::of(segment);
+    let row_s = facts.rows.iter().map(|row| seconds(row.end_ns.saturating_sub(row.start_ns))).fold(0.0, f64::max);
+    for (segment, next) in rest.iter().zip(rest.iter().skip(1).map(Some).chain([None])) {
+        let levels = levels_of(segment);
+        // The row in the midst of which it began is none of it.
+        let is_row = segment.to_s - segment.from_s < ROW_MOST * row_s;
+        if found.is_none() && is_row && next.is_some_and(|next| levels_of(next).is_beyond(&levels)) {
+            continue;
+        }
         match (levels.is_worse_than(&best), &mut found) {
             (true, None) => {
                 found = Some(Worse {
@@ -146,6 +179,7 @@ pub(crate) fn worse(facts: &Facts<'_>, segments: &[Segment]) -> Option<Worse> {
                     to_s: segment.to_s,
                     is_to_end: false,
                     half_us: levels.half_slower(&best),
+                    rate_per_s: levels.fallen_from(&best),
                     faults: Vec::new(),
                 });
             }
@@ -191,14 +225,25 @@ pub(crate) fn step(rows: &[&Row], most: usize, is_saturating: bool) -> Vec<usize
     let apart = |(before, after): (usize, usize)| {
         let (was, is) = (rows.get(..before)?, rows.get(after..)?);
         let is_told = before > 1 || (is_saturating && is_alone_enough(was, is));
-        (is_told && is.len() >= AFTER_MIN).then(|| times_worse(was, is)).flatten().map(|times| (before, after, times))
+        (is_told && is.len() >= AFTER_MIN)
+            .then(|| times_worse(was, is, is_saturating))
+            .flatten()
+            .map(|times| (before, after, times))
     };
     let places = 1..most.min(rows.len());
     let clean = places.clone().map(|at| (at, at));
     let mixed = places.map(|at| (at, at + 1));
-    // A clean cut before one that leaves a row out, where both part as much.
+    // A clean cut before one that leaves a row out, where both part as much: not where the row behind it is told from all that follow.
     let best = |found: Vec<(usize, usize, f64)>| found.into_iter().reduce(|a, b| if b.2 > a.2 { b } else { a });
-    let found = best(clean.filter_map(apart).collect()).or_else(|| best(mixed.filter_map(apart).collect()));
+    let clean = best(clean.filter_map(apart).collect()).map(|(at, _, times)| {
+        let rest = (rows.get(at..at + 1), rows.get(at + 1..));
+        let is_begun = rest.0.zip(rest.1).is_some_and(|(begun, rest)| {
+            let (was_per_s, now_per_s) = rates(begun, rest);
+            rest.len() >= AFTER_MIN && is_saturating && now_per_s * BEYOND <= was_per_s
+        });
+        (at, at + usize::from(is_begun), times)
+    });
+    let found = clean.or_else(|| best(mixed.filter_map(apart).collect()));
     found.map_or_else(Vec::new, |(before, after, _)| if before == after { vec![before] } else { vec![before, after] })
 }
 
@@ -206,14 +251,19 @@ pub(crate) fn step(rows: &[&Row], most: usize, is_saturating: bool) -> Vec<usize
 fn is_alone_enough(before: &[&Row], after: &[&Row]) -> bool {
     const REQUESTS_MIN: u64 = 1000;
     const RATE_MOST: f64 = 0.5;
-    let rate = |row: &Row| row.counts.ok_arrived() as f64 / seconds(row.end_ns.saturating_sub(row.start_ns));
-    let least = before.iter().map(|row| rate(row)).fold(f64::INFINITY, f64::min);
-    before.iter().all(|row| row.counts.ok_arrived() >= REQUESTS_MIN)
-        && after.iter().all(|row| rate(row) <= RATE_MOST * least)
+    let (least, most) = rates(before, after);
+    before.iter().all(|row| row.counts.ok_arrived() >= REQUESTS_MIN) && most <= RATE_MOST * least
 }
 
-/// How many times as long requests took after as before, or as many failed, where that is far worse for all rows.
-fn times_worse(before: &[&Row], after: &[&Row]) -> Option<f64> {
+/// Requests a second that ended well: the least of the rows before, and the most of those after.
+fn rates(before: &[&Row], after: &[&Row]) -> (f64, f64) {
+    let rate = |row: &&Row| row.counts.ok_arrived() as f64 / seconds(row.end_ns.saturating_sub(row.start_ns));
+    (before.iter().map(rate).fold(f64::INFINITY, f64::min), after.iter().map(rate).fold(0.0, f64::max))
+}
+
+/// How many times as long requests took after as before, or as many failed, or as many a closed loop had before, where that is far worse
+/// for all rows.
+fn times_worse(before: &[&Row], after: &[&Row], is_saturating: bool) -> Option<f64> {
     let us = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1e3);
     let failed = |row: &Row| row.counts.failed as f64 / (row.counts.arrived() as f64).max(1.0);
     let ratio = |by_us: f64, of: &dyn Fn(&Row) -> Option<f64>| {
@@ -226,5 +276,9 @@ fn times_worse(before: &[&Row], after: &[&Row]) -> Option<f64> {
     let most = before.iter().map(|row| failed(row)).fold(0.0, f64::max);
     let least = after.iter().map(|row| failed(row)).fold(f64::INFINITY, f64::min);
     let failing = (least >= most + FAILED).then(|| least / most.max(FAILED));
-    slower.into_iter().chain([failing]).flatten().reduce(f64::max)
+    let (was_per_s, now_per_s) = rates(before, after);
+    // One that is not answered at all is told by its failures, and by what has no end.
+    let is_fewer = is_saturating && now_per_s > 0.0 && has_fallen(was_per_s, now_per_s);
+    let fewer = is_fewer.then(|| was_per_s / now_per_s);
+    slower.into_iter().chain([failing, fewer]).flatten().reduce(f64::max)
 }

@@ -3,12 +3,12 @@
 
 use super::locks::{four, woken};
 use crate::common::judged::{of, sampled, status, told};
-use crate::common::stalled::{call, pausing, pausing_with, probed};
+use crate::common::stalled::{call, pausing, probed};
 use crate::common::{Build, SECOND, closed, open};
 use diagnose::diagnose;
 use model::bpf::{BpfSample, CallUse, FutexUse, Log2};
 use model::courses::RunCourses;
-use model::finding::{Severity, Standing, Status, ValidityState};
+use model::finding::{Severity, Standing, Status};
 use model::request::{Gap, IntervalRequests, Kept, Request};
 use model::snapshot::{ListenerSample, Outgoing, Role, Snapshot, Stands, Switches};
 use model::users::Users;
@@ -101,36 +101,6 @@ fn without_windows_a_worker_that_is_alone_waits_in_each_request_if_it_leaves_its
     assert_eq!(status(40, 6, true), Status::Refuted, "one request in ten makes it leave its CPU");
     assert_eq!(status(400, 300, true), Status::Refuted, "it sleeps long in few, and waits for work between the others");
     assert_eq!(status(400, 6, false), Status::Refuted, "how often it left its CPU was not read");
-}
-
-#[test]
-fn a_loop_that_slept_while_nothing_ended_is_held_also_where_no_call_was_counted() {
-    let stood = |wchan: &'static str, pause_ms: u64| {
-        let build = open().each(|s| (s.response_ns, s.target) = (200_000, vec![(0.01, 0.0)]));
-        let recording = with(&build, move |_, s| stand(s, wchan));
-        pausing(recording, &[500, 1000, 2300, 3900, 4300, 5800], pause_ms)
-    };
-    assert_eq!(status(&stood("hrtimer_nanosleep", 80), "event-loop-blocked"), Status::Supported);
-    assert_eq!(status(&stood("do_wait", 80), "event-loop-blocked"), Status::Supported, "for a process it had started");
-    let unseen = stood("ep_poll", 80);
-    assert_eq!(status(&unseen, "event-loop-blocked"), Status::NotObservable, "it waited for work");
-    // What is plain to see is said all the same.
-    let text = diagnose(&unseen).gives.unwrap().text;
-    assert!(text.starts_with("nobody was answered 6 times, for 80.0 ms at a time (median), while several requests waited: nearly all of the slow requests' time; why is not known"), "{text}");
-    // Of a disturbed generator too, if it looked on.
-    let disturbed = |own: f64| {
-        let build = open().each(|s| {
-            (s.response_ns, s.target) = (200_000, vec![(0.01, 0.0)]);
-            (s.busy, s.wait, s.late_share, s.reap_delay_ns) = (0.4, 0.55, 0.5, 60_000_000);
-        });
-        let diagnosis = diagnose(&pausing_with(build.recording(), &[500, 1000, 2300, 3900, 4300, 5800], 80, own));
-        assert_eq!(diagnosis.validity.state, ValidityState::NotValid, "{:?}", diagnosis.validity);
-        diagnosis.gives.unwrap().text
-    };
-    let looked_on = disturbed(0.05);
-    assert!(looked_on.starts_with("nobody was answered 6 times") && !looked_on.contains("may be why"), "{looked_on}");
-    let took_part = disturbed(0.3);
-    assert!(!took_part.contains("nobody was answered") && took_part.contains("may be why"), "{took_part}");
 }
 
 #[test]

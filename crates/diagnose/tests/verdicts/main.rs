@@ -21,6 +21,7 @@ mod recovery;
 mod remote;
 mod rules;
 mod slow_path;
+mod stalls;
 mod turns;
 mod validity;
 mod waits;

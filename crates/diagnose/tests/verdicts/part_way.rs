@@ -4,7 +4,7 @@ use crate::common::judged::{of, one_of_all};
 use crate::common::stalled::call;
 use crate::common::{Build, SECOND, closed};
 use diagnose::diagnose;
-use model::bpf::BpfSample;
+use model::bpf::{BpfSample, Log2};
 use model::event::{Details, FAULT_BEGAN, FAULT_UNDONE};
 use model::finding::{Diagnosis, LossKind, Severity, Standing, Status};
 use model::request::{IntervalRequests, Kept, Request, RequestEnd};
@@ -154,10 +154,10 @@ fn a_slow_start_is_not_worse_than_what_went_before() {
 
 #[test]
 fn one_bad_second_or_a_twofold_time_is_no_stretch() {
-    let bad = |from: u64, to: u64, ns: u64| {
-        levels(move |second| if (from..to).contains(&second) { (800, ns) } else { (60_000, 200_000) })
+    let bad = |from: u64, to: u64, ok: u64, ns: u64| {
+        levels(move |second| if (from..to).contains(&second) { (ok, ns) } else { (60_000, 200_000) })
     };
-    for build in [bad(5, 6, 20_000_000), bad(3, 10, 400_000), bad(9, 10, 20_000_000)] {
+    for build in [bad(5, 6, 800, 20_000_000), bad(3, 10, 30_000, 400_000), bad(9, 10, 800, 20_000_000)] {
         assert_eq!(diagnose(&with_requests(&build)).segments.len(), 1);
     }
 }
@@ -210,6 +210,63 @@ fn a_fall_in_the_second_second_is_no_server_of_which_nothing_gives() {
     for build in [fell_early(8, 42_000), few] {
         let diagnosis = diagnose(&with_requests(&build));
         assert!(!said(&diagnosis).1.starts_with("from second 2"), "{:?}", said(&diagnosis));
+    }
+}
+
+#[test]
+fn a_closed_loop_that_is_served_a_third_as_fast_is_no_server_of_which_nothing_gives() {
+    // Four times as long is no stretch by its times, nor is half a millisecond a loss; that three in four requests are gone is.
+    let fell = |from: u64, ok: u64| {
+        let mut build = levels(|second| if second < from { (43_000, 120_000) } else { (ok, 480_000) });
+        build.seconds.truncate(8);
+        build
+    };
+    for from in [1, 3] {
+        let recording = with_requests(&fell(from, 10_750));
+        let diagnosis = diagnose(&recording);
+        let (standing, text) = said(&diagnosis);
+        assert_eq!(standing, Standing::Unexplained, "{text}");
+        let expected = format!("from second {from}.0 on, as many clients had 10,750 requests a second, before 43,000");
+        assert!(text.starts_with(&expected), "{text}");
+        let mut synced = recording.clone();
+        for (second, snapshot) in (0_u64..).zip(&mut synced.snapshots) {
+            let (before, after) = (second.min(from), second.saturating_sub(from));
+            snapshot.bpf = Some(BpfSample {
+                calls_window_ns: second * SECOND / 2,
+                window_replies: before * 21_000 + after * 5_000,
+                calls: vec![call("read", before * 21_000, 1000), call("fsync", after * 5_000, after * 800_000_000)],
+                ..BpfSample::default()
+            });
+        }
+        let text = diagnose(&synced).gives.unwrap().text;
+        let expected = format!("from second {from}.0 on, requests wait until a line is on the disk");
+        assert!(text.starts_with(&expected), "{text}");
+        // Where the kernel saw that the target answered at once, it is not the target that lost it.
+        let mut elsewhere = recording;
+        for (second, snapshot) in (0_u64..).zip(&mut elsewhere.snapshots) {
+            let replies = second * 5_000;
+            let served = Log2 { sum: replies * 5_000, buckets: [vec![0; 13], vec![replies]].concat() };
+            let histograms = [("sockets.service_ns".to_owned(), served)].into();
+            snapshot.bpf = Some(BpfSample { window_replies: replies, histograms, ..BpfSample::default() });
+        }
+        let text = diagnose(&elsewhere).gives.unwrap().text;
+        assert!(!text.contains("as many clients had"), "{text}");
+    }
+    // The second in which it began has replies as late as those after it, and half as many again: nothing is asked of it.
+    let mut begun = fell(2, 10_750);
+    (begun.seconds[1].ok, begun.seconds[1].response_ns) = (17_000, 2_400_000);
+    let diagnosis = diagnose(&with_requests(&begun));
+    let text = said(&diagnosis).1;
+    assert!(
+        text.starts_with("from second 2.0 on, as many clients had 10,750 requests a second, before 43,000"),
+        "{text}"
+    );
+    // A crowded machine leaves more than that; and under a rate there are as many as were asked for.
+    let mut open = fell(3, 10_750);
+    open.plan = crate::common::open().plan;
+    for build in [fell(3, 15_000), open] {
+        let diagnosis = diagnose(&with_requests(&build));
+        assert!(!said(&diagnosis).1.contains("as many clients had"), "{:?}", said(&diagnosis));
     }
 }
 

@@ -1,0 +1,139 @@
+//! One thread that is held while requests stand before it: where it stood, what it did, and what the others did meanwhile.
+
+use super::causes_of_real_servers::{stand, with};
+use crate::common::judged::{of, status};
+use crate::common::open;
+use crate::common::stalled::{pausing, pausing_with};
+use diagnose::diagnose;
+use model::Recording;
+use model::finding::{Status, ValidityState};
+use model::plan::Address;
+use model::request::{Gap, IntervalRequests};
+use model::snapshot::{Outgoing, Role};
+
+#[test]
+fn the_only_thread_that_did_nothing_while_requests_waited_was_held_whatever_held_it() {
+    // Pauses of 80 ms, six of which take 6 % of the time; it wants 2 % of a core, and is looked at between them.
+    let judged = |threads: usize, run: f64, asked: Option<u64>, at_ms: u64, wchan: &'static str| {
+        let build = open().each(|s| (s.response_ns, s.target) = (200_000, vec![(run, 0.0); threads]));
+        let recording = with(&build, move |_, s| {
+            stand(s, wchan);
+            if let Some(open) = asked {
+                s.network.set("outgoing_connections", open);
+                s.outgoing
+                    .extend((open > 0).then(|| Outgoing { remote: "127.0.0.1:1".to_owned(), ..Outgoing::default() }));
+            }
+        });
+        pausing(recording, &[500, 1300, 2300, 3700, 4300, 5800].map(|ms| ms + at_ms), 80)
+    };
+    let is = |recording: &Recording| status(recording, "event-loop-blocked");
+    let held = judged(1, 0.02, Some(0), 0, "ep_poll");
+    assert_eq!(is(&held), Status::Supported);
+    let why = of(&diagnose(&held), "event-loop-blocked").because.clone();
+    assert!(why.iter().any(|piece| piece.text.contains("for most of the pauses it did nothing")), "{why:?}");
+    assert_eq!(is(&judged(1, 0.02, Some(1), 0, "ep_poll")), Status::NotObservable, "it may wait for whom it asks");
+    assert_eq!(is(&judged(1, 0.02, None, 0, "ep_poll")), Status::NotObservable, "whom it asks was not read");
+    assert_eq!(is(&judged(2, 0.02, Some(0), 0, "ep_poll")), Status::NotObservable, "another may have had them");
+    assert_eq!(
+        is(&judged(1, 0.02, Some(0), 680, "ep_poll")),
+        Status::NotObservable,
+        "it was seen to wait for work in one"
+    );
+    let mut remote = held;
+    let far = Address::Tcp("192.0.2.1:80".parse().unwrap());
+    remote.plan.origins[0].addresses = vec![far];
+    assert_eq!(is(&remote), Status::NotObservable, "the path may have stalled");
+}
+
+#[test]
+fn where_one_worker_is_held_and_the_others_wait_for_work_the_world_does_not_stop() {
+    let stood = |of: fn(u64, u64) -> &'static str| {
+        let build = open().each(|s| (s.response_ns, s.target) = (200_000, vec![(0.01, 0.0); 4]));
+        let recording = with(&build, move |second, s| {
+            stand(s, "ep_poll");
+            let threads = s.processes.iter_mut().filter(|p| p.role == Role::Target).flat_map(|p| &mut p.threads);
+            for (index, stands) in (0..).zip(threads.filter_map(|thread| thread.stands.as_mut())) {
+                stands.wchan = Some(of(second, index).to_owned());
+            }
+        });
+        let recording = pausing(recording, &[1000, 2000, 3000, 4000, 5000, 6000], 80);
+        (status(&recording, "event-loop-blocked"), status(&recording, "stop-the-world"))
+    };
+    let one = stood(|_, thread| if thread == 2 { "hrtimer_nanosleep" } else { "io_cqring_wait" });
+    assert_eq!(one, (Status::Supported, Status::Refuted));
+    let world = (Status::Refuted, Status::Supported);
+    assert_eq!(stood(|_, _| "hrtimer_nanosleep"), world, "all of them are held");
+    let others = stood(|_, thread| if thread == 2 { "hrtimer_nanosleep" } else { "futex_wait_queue" });
+    assert_eq!(others, world, "the others wait for it");
+    let seldom = stood(|second, thread| if thread == 2 && second % 2 == 0 { "hrtimer_nanosleep" } else { "ep_poll" });
+    assert_eq!(seldom, world, "it waits for work half of the time");
+    let in_turn = stood(|second, thread| if second % 4 == thread { "hrtimer_nanosleep" } else { "ep_poll" });
+    assert_eq!(in_turn, world, "it is another one each time");
+}
+
+#[test]
+fn a_loop_that_slept_while_nothing_ended_is_held_also_where_no_call_was_counted() {
+    let stood = |wchan: &'static str, pause_ms: u64| {
+        let build = open().each(|s| (s.response_ns, s.target) = (200_000, vec![(0.01, 0.0)]));
+        let recording = with(&build, move |_, s| stand(s, wchan));
+        pausing(recording, &[500, 1000, 2300, 3900, 4300, 5800], pause_ms)
+    };
+    assert_eq!(status(&stood("hrtimer_nanosleep", 80), "event-loop-blocked"), Status::Supported);
+    assert_eq!(status(&stood("do_wait", 80), "event-loop-blocked"), Status::Supported, "for a process it had started");
+    let unseen = stood("ep_poll", 80);
+    assert_eq!(status(&unseen, "event-loop-blocked"), Status::NotObservable, "it waited for work");
+    // What is plain to see is said all the same.
+    let text = diagnose(&unseen).gives.unwrap().text;
+    assert!(text.starts_with("nobody was answered 6 times, for 80.0 ms at a time (median), while several requests waited: nearly all of the slow requests' time; why is not known"), "{text}");
+    // Of a disturbed generator too, if it looked on.
+    let disturbed = |own: f64| {
+        let build = open().each(|s| {
+            (s.response_ns, s.target) = (200_000, vec![(0.01, 0.0)]);
+            (s.busy, s.wait, s.late_share, s.reap_delay_ns) = (0.4, 0.55, 0.5, 60_000_000);
+        });
+        let diagnosis = diagnose(&pausing_with(build.recording(), &[500, 1000, 2300, 3900, 4300, 5800], 80, own));
+        assert_eq!(diagnosis.validity.state, ValidityState::NotValid, "{:?}", diagnosis.validity);
+        diagnosis.gives.unwrap().text
+    };
+    let looked_on = disturbed(0.05);
+    assert!(looked_on.starts_with("nobody was answered 6 times") && !looked_on.contains("may be why"), "{looked_on}");
+    let took_part = disturbed(0.3);
+    assert!(!took_part.contains("nobody was answered") && took_part.contains("may be why"), "{took_part}");
+}
+
+#[test]
+fn of_one_connection_only_stalls_at_regular_times_are_the_threads() {
+    // With one request under way at a time a slow one looks like a pause.
+    let judged = |at_ms: [u64; 6], connections: u32, threads: usize| {
+        let build = open().each(|s| (s.response_ns, s.target) = (200_000, vec![(0.01, 0.0); threads]));
+        let mut recording = with(&build, |_, s| stand(s, "hrtimer_nanosleep"));
+        recording.plan.connections = connections;
+        let gaps = at_ms.map(|ms| Gap {
+            from_ns: ms * 1_000_000,
+            to_ns: (ms + 80) * 1_000_000,
+            in_flight: 1,
+            connections: 1,
+            open: u64::from(connections),
+            ..Gap::default()
+        });
+        recording.requests.push(0, 0, &IntervalRequests { gaps: gaps.into(), ..IntervalRequests::default() });
+        recording
+    };
+    let regular = [500, 1500, 2500, 3500, 4500, 5500];
+    let one = judged(regular, 1, 1);
+    assert_eq!(status(&one, "event-loop-blocked"), Status::Supported);
+    let found = of(&diagnose(&one), "event-loop-blocked").clone();
+    assert!(found.title.contains("whatever is asked stalls every 1.00 s, for 80.0 ms"), "{}", found.title);
+    assert!(found.because[0].text.starts_with("6 pauses in which the only request under way did not end"), "{found:?}");
+    assert_eq!(
+        status(&judged([500, 700, 2900, 3100, 3200, 6700], 1, 1), "event-loop-blocked"),
+        Status::Refuted,
+        "by what is asked"
+    );
+    assert_eq!(status(&judged(regular, 8, 1), "event-loop-blocked"), Status::Refuted, "others had nothing to ask");
+    assert_eq!(
+        status(&judged(regular, 1, 2), "event-loop-blocked"),
+        Status::Refuted,
+        "the other thread may serve others"
+    );
+}
