@@ -543,7 +543,9 @@ impl Session<'_> {
         if !self.tallies.is_empty() {
             let ms = |ns: u64| ns / 1_000_000;
             let (from_ns, length_ns) = (totals.measured_from_ns, totals.measured_ns);
-            totals.users = Some(Users::of(&self.tallies, ms(from_ns), ms(from_ns.saturating_add(length_ns))));
+            let always_asks = self.recording.plan.always_asks();
+            let to_ns = from_ns.saturating_add(length_ns);
+            totals.users = Some(Users::of(&self.tallies, ms(from_ns), ms(to_ns), always_asks));
         }
         totals.cpu_user_ns = usage.user_ns.saturating_sub(self.used_before.user_ns);
         totals.cpu_system_ns = usage.system_ns.saturating_sub(self.used_before.system_ns);

@@ -119,6 +119,8 @@ pub struct Visible {
     pub p50_ms: Option<f64>,
     /// The same of one in a hundred.
     pub p99_ms: Option<f64>,
+    /// Connections that hardly got a reply while others did, at least.
+    pub starved: Option<u64>,
 }
 
 /// A reading that shows the cause.

@@ -338,6 +338,7 @@ impl Visible {
             ("failed requests", failed, self.failed.map(|n| n as f64)),
             ("p50, ms", median_ms("response_p50_us"), self.p50_ms),
             ("p99, ms", median_ms("response_p99_us"), self.p99_ms),
+            ("starved connections", number(&report["users"]["starved"]), self.starved.map(|n| n as f64)),
         ];
         let short = least.into_iter().filter(|(_, is, least)| least.is_some_and(|least| *is < least));
         short

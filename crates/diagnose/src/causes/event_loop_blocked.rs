@@ -3,7 +3,8 @@
 //! Evidence: (client) pauses in which several requests were under way and none ended; and one of these:
 //! (kernel) calls of the target that took as long as such a pause and are none for work (a sleep, a file, a receive);
 //! (process) the only working thread slept, or waited for a disk or for a process that it had started, for half of the pauses' time;
-//! (process) one of several working threads did so all the time, while the others waited for work;
+//! (process) one of several workers did so while the others worked or waited for work: then pauses are none of its evidence needs,
+//! but connections that starve beside others, or slow requests that are behind slow ones on their connection;
 //! (process) the thread ran for half of the pauses' time, or (kernel) ran and waited for a CPU so, with no wait as long as a pause;
 //! (process) the only working thread neither ran nor wanted a CPU for most of that time, asks nobody, and nothing but this host is
 //! between it and its clients.
@@ -13,14 +14,18 @@
 //! probes' windows to tell), where segments were sent again, as many as requests stood still, and where only requests stood that
 //! were the first on their connection, though others came. Needs four pauses of 10 ms.
 
+use super::held_worker::{HELD, are_behind_slow_ones, held_worker};
 use super::pauses::{Pauses, is_alone, of_new_connections, pauses, slow_share};
 use crate::evidence::{Client, Kernel, Piece, Process};
-use crate::facts::{Facts, Stand, Stands, duration, percent};
+use crate::facts::{Facts, duration, percent};
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
 use crate::statistics::at_most_by_chance;
-use crate::thresholds::{PAUSED_SHARE, PERIODIC};
+use crate::thresholds::{PAUSED_SHARE, PERIODIC, SLOW_TIME};
 use model::bpf::LongCall;
 use model::finding::{LossKind, Severity};
+
+const OUT_OF_LOOP: &str = "Take long work out of the event loop (a thread for it, smaller pieces); report --flame on-cpu and off-cpu show which it is";
+const OTHERS_FREE: &str = "Look at what holds that one up (report --flame off-cpu), and let the others take its connections: one listener for all, or work handed to whoever is free";
 
 /// Calls in which a thread waits for work, or for another thread.
 const FOR_WORK: [&str; 11] = [
@@ -45,29 +50,20 @@ const CHANCE_MAX: f64 = 0.01;
 
 /// Fewer readings of where the thread stood say nothing.
 const READINGS_MIN: usize = 5;
+/// Whom it asks must have been read so often.
+const READINGS_ASKED_MIN: usize = 4;
 /// Of the pauses' time so much, in which the thread did nothing.
 const IDLE_MIN: f64 = 0.5;
 /// A reading that began so long before the end of a pause lies in it.
 const LOOKED_NS: u64 = 10_000_000;
-/// Of threads of which one is held, and the others have nothing to do, so many readings each, and nearly all alike.
-const READINGS_OF_ALL_MIN: usize = 4;
-const NEARLY_ALL: f64 = 0.8;
-/// More threads than these are no workers to be told apart.
-const WORKERS_MAX: usize = 64;
-/// Waits for something else than work, and how they are told.
-const HELD: [(Stand, &str); 3] = [
-    (Stand::Sleep, "slept"),
-    (Stand::Disk, "waited for a disk"),
-    (Stand::Child, "waited for a process that it had started"),
-];
-
 /// See the file's head.
 pub const RULE: CauseRule =
     CauseRule { id: "event-loop-blocked", needs: Needs::Connections, reads: &[&["process/threads"]], judge };
 
 fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let Some(pauses) = pauses(facts) else {
-        return Verdict::refuted("there were no pauses of several requests at once, or hardly any");
+        let none = "there were no pauses of several requests at once, or hardly any";
+        return of_one_worker(facts).unwrap_or_else(|| Verdict::refuted(none));
     };
     if let Some(recycled) = super::deaths::recycled(facts) {
         return recycled.refutes();
@@ -91,16 +87,13 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     }
     let working = facts.working().len();
     if pauses.in_flight() <= working as f64 && !is_alone {
-        return Verdict::refuted("as many threads do the work as requests were under way: none waits behind another's")
-            .because(client.into());
+        let text = "as many threads do the work as requests were under way: none waits behind another's";
+        return of_one_worker(facts).unwrap_or_else(|| Verdict::refuted(text).because(client.into()));
     }
-    if let Some(held) = held_one(facts) {
+    if let Some(held) = held_worker(facts) {
+        let slow = slow_share(facts);
         let verdict = Verdict::proved(Severity::Error, held.title, client, held.process);
-        return advised(
-            facts,
-            verdict,
-            "Look at what holds that one up (report --flame off-cpu), and let the others take its connections: one listener for all, or work handed to whoever is free",
-        );
+        return advised(verdict.explains(LossKind::Slow, slow, slow * 0.7, 1.0), OTHERS_FREE);
     }
     if working > 1 && pauses.scatter.is_some_and(|scatter| scatter <= PERIODIC.value) {
         return Verdict::refuted("the pauses came at regular times over several threads").because(client.into());
@@ -173,17 +166,42 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
             }
         },
     };
-    advised(
-        facts,
-        verdict,
-        "Take long work out of the event loop (a thread for it, smaller pieces); report --flame on-cpu and off-cpu show which it is",
-    )
+    let slow = slow_share(facts);
+    advised(verdict.explains(LossKind::Slow, slow, slow * 0.7, 1.0), OUT_OF_LOOP)
 }
 
-fn advised(facts: &Facts<'_>, verdict: Verdict<OfTarget>, remedy: &str) -> Verdict<OfTarget> {
-    let slow = slow_share(facts);
+/// Where the others answer meanwhile, so that there is no pause of all: those that starve, or are slow, are one worker's.
+fn of_one_worker(facts: &Facts<'_>) -> Option<Verdict<OfTarget>> {
+    let held = held_worker(facts)?;
+    let (slow, slow_time) = (facts.kinds.slow, facts.kinds.slow_time.unwrap_or(0.0));
+    let starved = facts.recording.totals.users.filter(|users| users.starved > 0);
+    let (client, of) = match starved {
+        Some(users) => {
+            let text = crate::rules::starved_users::words(&users);
+            (
+                facts.piece::<Client>(text, "users.starved", users.starved as f64, "connections").from(1.0),
+                LossKind::Starved,
+            )
+        }
+        None => {
+            let text = format!(
+                "{} of the requests were slow, and took {} of all time beyond what others of their kind take",
+                percent(slow),
+                percent(slow_time)
+            );
+            let client = facts.piece::<Client>(text, "slow.time_share", slow_time, "ratio").from(SLOW_TIME.value);
+            (client, LossKind::Slow)
+        }
+    };
+    if starved.is_none() && (slow_time < SLOW_TIME.value || !are_behind_slow_ones(facts)) {
+        return None;
+    }
+    let verdict = Verdict::proved(Severity::Error, held.title, client, held.process);
+    Some(advised(verdict.explains(of, 0.9, 0.6, 1.0), OTHERS_FREE))
+}
+
+fn advised(verdict: Verdict<OfTarget>, remedy: &str) -> Verdict<OfTarget> {
     verdict
-        .explains(LossKind::Slow, slow, slow * 0.7, 1.0)
         .remedy(remedy)
         .check("timeout 5 strace -f -r -T -p PID # long times between a receive and its send")
         .confidence(0.85)
@@ -223,7 +241,7 @@ fn stood(facts: &Facts<'_>, paused: f64) -> Option<Piece<Process>> {
     }
     let of = |stand| stands.share(stand).unwrap_or(0.0);
     let share: f64 = HELD.iter().map(|(stand, _)| of(*stand)).sum();
-    let what = mostly(&stands);
+    let (_, what) = HELD.into_iter().max_by(|a, b| of(a.0).total_cmp(&of(b.0)))?;
     let text = format!("its only working thread {what} {} of the time", percent(share));
     let piece = facts.piece::<Process>(text, "target.threads_in_one_wait", share, "ratio").from(0.5 * paused);
     (share > 0.0 && share >= 0.5 * paused).then_some(piece)
@@ -234,7 +252,7 @@ fn stood(facts: &Facts<'_>, paused: f64) -> Option<Piece<Process>> {
 /// path that stalls looks the same.
 fn did_nothing(facts: &Facts<'_>, pauses: &Pauses, wanted: f64) -> Option<Piece<Process>> {
     let working = facts.working();
-    let asks_nobody = facts.asked(READINGS_OF_ALL_MIN).is_some_and(|asked| asked.is_empty());
+    let asks_nobody = facts.asked(READINGS_ASKED_MIN).is_some_and(|asked| asked.is_empty());
     let idle = 1.0 - wanted / pauses.share;
     if working.len() != 1 || idle < IDLE_MIN || !asks_nobody || !facts.is_loopback() {
         return None;
@@ -256,50 +274,6 @@ fn did_nothing(facts: &Facts<'_>, pauses: &Pauses, wanted: f64) -> Option<Piece<
         percent(wanted)
     );
     Some(facts.piece::<Process>(text, "pauses.idle", idle, "ratio").from(IDLE_MIN))
-}
-
-/// One of several threads that do the work, in which all that wait stand behind each other, while the others have nothing to do.
-pub(super) struct HeldOne {
-    title: String,
-    /// What it and the others did.
-    pub(super) process: Piece<Process>,
-}
-
-/// `None`: they do alike, or it was not looked at often enough.
-pub(super) fn held_one(facts: &Facts<'_>) -> Option<HeldOne> {
-    let working = facts.working();
-    if !(2..=WORKERS_MAX).contains(&working.len()) {
-        return None;
-    }
-    let share = |stands: &Stands, of: &[Stand]| of.iter().filter_map(|stand| stands.share(*stand)).sum::<f64>();
-    let all: Vec<Stands> = working.iter().map(|thread| facts.stands(&[*thread].into())).collect();
-    let is_seen = all.iter().all(|stands| stands.readings.len() >= READINGS_OF_ALL_MIN);
-    let held = all.iter().map(|stands| share(stands, &HELD.map(|(stand, _)| stand)));
-    let (one, most) = held.enumerate().max_by(|a, b| a.1.total_cmp(&b.1))?;
-    let is_idle = |stands: &Stands| share(stands, &[Stand::Events, Stand::Accept]) >= NEARLY_ALL;
-    let others_are_idle = all.iter().enumerate().all(|(index, stands)| index == one || is_idle(stands));
-    if !is_seen || most < NEARLY_ALL || !others_are_idle {
-        return None;
-    }
-    let what = mostly(all.get(one)?);
-    let (threads, others) = (working.len(), working.len() - 1);
-    let text = format!(
-        "one of its {threads} working threads {what} {} of the time, and the other{} waited for work",
-        percent(most),
-        if others == 1 { "" } else { "s" }
-    );
-    let process = facts.piece::<Process>(text, "target.one_in_one_wait", most, "ratio").from(NEARLY_ALL);
-    let title = format!(
-        "one of the target's {threads} working threads is held up ({what} {} of the time), and all that it has taken wait for it",
-        percent(most)
-    );
-    Some(HeldOne { title, process })
-}
-
-/// In which of [`HELD`] some threads were most.
-fn mostly(stands: &Stands) -> &'static str {
-    let of = |stand| stands.share(stand).unwrap_or(0.0);
-    HELD.into_iter().max_by(|a, b| of(a.0).total_cmp(&of(b.0))).map_or("waited", |(_, what)| what)
 }
 
 /// A call that takes as long as a pause on average.

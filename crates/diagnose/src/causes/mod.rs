@@ -24,6 +24,7 @@ pub mod fd_exhaustion;
 pub mod files_reread;
 pub mod garbage_collection;
 pub mod head_of_line;
+pub(crate) mod held_worker;
 pub mod io_throttled;
 pub mod keepalive_off;
 pub mod kernel_trouble;

@@ -3,7 +3,7 @@
 //! Evidence: (client) pauses of all requests under way, beginning at regular distances; (process) more than one thread does the
 //! target's work, so that one that is busy with a request does not explain it, and none had to wait for a CPU as long. Refuted
 //! where pauses are irregular (`event-loop-blocked`), where a quota's periods explain them (`cpu-throttled`), where others
-//! had the CPU (`cpu-contention`), and where one thread was held while the others waited for work (`event-loop-blocked`). A single thread's pauses are `event-loop-blocked`. Regular: the distances' standard
+//! had the CPU (`cpu-contention`), and where one worker was held up and the others were not (`event-loop-blocked`). A single thread's pauses are `event-loop-blocked`. Regular: the distances' standard
 //! deviation, an eighth left out that fits least, is at most a quarter of their mean; chance has 1.
 
 use super::pauses::{pauses, slow_share};
@@ -37,8 +37,8 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     if scatter > PERIODIC.value {
         return Verdict::refuted("pauses came at no regular times").because(client.into());
     }
-    if let Some(held) = super::event_loop_blocked::held_one(facts) {
-        return Verdict::refuted("one thread was held, and the others had nothing to do: nobody stopped those")
+    if let Some(held) = super::held_worker::held_worker(facts) {
+        return Verdict::refuted("one worker was held up, and the others were not: nobody stopped those")
             .because(client.into())
             .because(held.process.into());
     }

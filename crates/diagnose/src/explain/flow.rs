@@ -69,6 +69,11 @@ pub(crate) fn untie(findings: &mut [Finding], account: &Account) {
     }
 }
 
+/// Whether it is told by pauses: those of one worker among others, who answer meanwhile, lie in none.
+fn is_of_pauses(finding: &Finding) -> bool {
+    finding.because.iter().any(|evidence| evidence.metric.starts_with("pauses."))
+}
+
 /// Puts what was measured of slow requests in the place of what rules estimated. Findings are joined already.
 pub(crate) fn measure(findings: &mut [Finding], account: &Account) {
     let is_measured = |finding: &&Finding| {
@@ -77,6 +82,7 @@ pub(crate) fn measure(findings: &mut [Finding], account: &Account) {
             && finding.about == About::Target
             && finding.explains.is_some_and(|explains| explains.of == LossKind::Slow)
             && !waits.is_empty()
+            && (waits != [Wait::Pause] || is_of_pauses(finding))
             && waits.iter().all(|wait| account.is_seen(*wait))
     };
     let roots: Vec<BTreeSet<Wait>> =

@@ -33,7 +33,7 @@ use crate::history::{History, Window};
 use crate::usage::ThreadUse;
 use model::finding::{Evidence, Loss};
 use model::latency::Kind;
-use model::plan::{Address, Pace, Think};
+use model::plan::{Address, Pace};
 use model::quantile::tail_of;
 use model::recording::Row;
 use model::slow::SlowTime;
@@ -206,7 +206,7 @@ impl<'r> Facts<'r> {
 
     /// Closed pace without think time: every user always has a request under way.
     pub fn is_saturating(&self) -> bool {
-        matches!(self.recording.plan.pace, Pace::Closed { think: Think::None })
+        self.recording.plan.always_asks()
     }
 
     /// Requests that can be under way at once in a closed pace.

@@ -1,15 +1,16 @@
 //! One thread that is held while requests stand before it: where it stood, what it did, and what the others did meanwhile.
 
 use super::causes_of_real_servers::{stand, with};
-use crate::common::judged::{of, status};
-use crate::common::open;
+use crate::common::judged::{of, sampled, status};
 use crate::common::stalled::{pausing, pausing_with};
+use crate::common::{SECOND, open};
 use diagnose::diagnose;
 use model::Recording;
 use model::finding::{Status, ValidityState};
 use model::plan::Address;
-use model::request::{Gap, IntervalRequests};
-use model::snapshot::{Outgoing, Role};
+use model::request::{Gap, IntervalRequests, Request};
+use model::snapshot::{ListenerSample, Outgoing, Role, Switches};
+use model::users::Users;
 
 #[test]
 fn the_only_thread_that_did_nothing_while_requests_waited_was_held_whatever_held_it() {
@@ -45,30 +46,86 @@ fn the_only_thread_that_did_nothing_while_requests_waited_was_held_whatever_held
     assert_eq!(is(&remote), Status::NotObservable, "the path may have stalled");
 }
 
-#[test]
-fn where_one_worker_is_held_and_the_others_wait_for_work_the_world_does_not_stop() {
-    let stood = |of: fn(u64, u64) -> &'static str| {
-        let build = open().each(|s| (s.response_ns, s.target) = (200_000, vec![(0.01, 0.0); 4]));
-        let recording = with(&build, move |second, s| {
-            stand(s, "ep_poll");
-            let threads = s.processes.iter_mut().filter(|p| p.role == Role::Target).flat_map(|p| &mut p.threads);
-            for (index, stands) in (0..).zip(threads.filter_map(|thread| thread.stands.as_mut())) {
+/// Four workers with as many listeners: where each stands, and how often a second the third leaves its CPU. Five in a hundred of 5,000
+/// requests a second are slow.
+fn workers(listeners: u64, leaves: u64, of: impl Fn(u64, u64) -> &'static str) -> Recording {
+    let build = open().each(|s| (s.response_ns, s.target) = (200_000, vec![(0.01, 0.0); 4]));
+    with(&build, move |second, s| {
+        stand(s, "ep_poll");
+        let listener =
+            |inode| ListenerSample { inode, address: "127.0.0.1:80".to_owned(), ..ListenerSample::default() };
+        s.listeners = (1..=listeners).map(listener).collect();
+        let threads = s.processes.iter_mut().filter(|p| p.role == Role::Target).flat_map(|p| &mut p.threads);
+        for (index, thread) in (0..).zip(threads) {
+            let each = if index == 2 { leaves } else { 1000 };
+            thread.switches = Some(Switches { voluntary: second * each, involuntary: 0 });
+            if let Some(stands) = &mut thread.stands {
                 stands.wchan = Some(of(second, index).to_owned());
             }
-        });
+        }
+    })
+}
+
+/// That the third sleeps.
+fn third(_: u64, thread: u64) -> &'static str {
+    if thread == 2 { "hrtimer_nanosleep" } else { "io_cqring_wait" }
+}
+
+#[test]
+fn where_one_worker_is_held_and_the_others_wait_for_work_the_world_does_not_stop() {
+    let judged = |recording: Recording| {
         let recording = pausing(recording, &[1000, 2000, 3000, 4000, 5000, 6000], 80);
         (status(&recording, "event-loop-blocked"), status(&recording, "stop-the-world"))
     };
-    let one = stood(|_, thread| if thread == 2 { "hrtimer_nanosleep" } else { "io_cqring_wait" });
-    assert_eq!(one, (Status::Supported, Status::Refuted));
+    let held = (Status::Supported, Status::Refuted);
+    assert_eq!(judged(workers(4, 250, third)), held);
+    assert_eq!(judged(workers(4, 700, third)), held, "it waits for work between them, too");
     let world = (Status::Refuted, Status::Supported);
-    assert_eq!(stood(|_, _| "hrtimer_nanosleep"), world, "all of them are held");
-    let others = stood(|_, thread| if thread == 2 { "hrtimer_nanosleep" } else { "futex_wait_queue" });
-    assert_eq!(others, world, "the others wait for it");
-    let seldom = stood(|second, thread| if thread == 2 && second % 2 == 0 { "hrtimer_nanosleep" } else { "ep_poll" });
-    assert_eq!(seldom, world, "it waits for work half of the time");
-    let in_turn = stood(|second, thread| if second % 4 == thread { "hrtimer_nanosleep" } else { "ep_poll" });
-    assert_eq!(in_turn, world, "it is another one each time");
+    assert_eq!(judged(workers(4, 250, |_, _| "hrtimer_nanosleep")), world, "all of them are held");
+    let of_it = |_, thread| if thread == 2 { "hrtimer_nanosleep" } else { "futex_wait_queue" };
+    assert_eq!(judged(workers(4, 250, of_it)), world, "the others wait for it");
+    let seldom = |second, thread| if thread == 2 && second % 3 == 0 { "hrtimer_nanosleep" } else { "ep_poll" };
+    assert_eq!(judged(workers(4, 250, seldom)), world, "it waits for work most of the time");
+    let in_turn = |second, thread| if second % 4 == thread { "hrtimer_nanosleep" } else { "ep_poll" };
+    assert_eq!(judged(workers(4, 250, in_turn)), world, "it is another one each time");
+    assert_eq!(judged(workers(1, 250, third)), world, "with one listener it may be a timer's");
+    assert_eq!(judged(workers(4, 5_000, third)), world, "it wakes far more often than there are slow replies");
+    assert_eq!(judged(workers(4, 100, third)), world, "it wakes more seldom than that");
+}
+
+#[test]
+fn requests_behind_slow_ones_on_their_connection_are_the_held_workers() {
+    // Nobody else waits: there is no pause.
+    let judged = |behind: bool, slow_in: u64, connections: u32| {
+        let mut recording = workers(4, 250, third);
+        recording.plan.connections = connections;
+        sampled(&mut recording, 400, |n| {
+            let is_slow = n % slow_in == 0;
+            let took_ns = if is_slow { 20_000_000 } else { 200_000 };
+            let before_ns = if is_slow && behind { 20_000_000 } else { 200_000 };
+            let sent = Request { ready_ns: SECOND, sent_ns: SECOND, ended_ns: SECOND + took_ns, ..Request::default() };
+            Request { ordinal: 2, before_ns: Some(before_ns), ..sent }
+        });
+        recording
+    };
+    let held = judged(true, 20, 64);
+    assert_eq!(status(&held, "event-loop-blocked"), Status::Supported);
+    let text = diagnose(&held).gives.unwrap().text;
+    assert!(text.starts_with("one of the target's 4 workers is held up (it slept 99 % of the time)"), "{text}");
+    assert_eq!(status(&judged(false, 20, 64), "event-loop-blocked"), Status::Refuted, "any connection has slow ones");
+    assert_eq!(status(&judged(true, 20, 4), "event-loop-blocked"), Status::Refuted, "each has a connection of its own");
+    // Where hardly any of a closed loop's replies are its, its connections starve beside the others.
+    let mut starving = judged(true, 400, 64);
+    let users = Users { connections: 64, served: 50_000, served_min: 125, served_max: 1_000, ..Users::default() };
+    starving.totals.users = Some(Users { jain_index: 0.7, starved: 16, starved_since_ms: Some(0), ..users });
+    assert_eq!(status(&starving, "event-loop-blocked"), Status::Supported);
+    let diagnosis = diagnose(&starving);
+    assert_eq!(
+        diagnosis.first_to_give().map(|first| first.id.as_str()),
+        Some("event-loop-blocked"),
+        "{:?}",
+        diagnosis.gives
+    );
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! moment of each request from the same areas (`crates/engine/src/pace.rs`).
 
 use crate::Plan;
-use crate::plan::{Pace, Segment};
+use crate::plan::{Pace, Segment, Think};
 
 impl Segment {
     /// The rate so many nanoseconds after its start, requests a second. Not beyond its end.
@@ -55,6 +55,11 @@ impl Plan {
             0 => self.rate_at_ns(from_ns),
             length_ns => Some(self.due_between(from_ns, to_ns)? / (length_ns as f64 / 1e9)),
         }
+    }
+
+    /// Whether each connection always has a request under way: a closed pace without think time.
+    pub fn always_asks(&self) -> bool {
+        matches!(self.pace, Pace::Closed { think: Think::None })
     }
 
     /// Whether the rate is the same at every moment between two. So it is in any other than an open pace, which asks for none.

@@ -84,8 +84,9 @@ pub struct Users {
 }
 
 impl Users {
-    /// Sums tallies up. `from_ms` to `to_ms` is the measured time; times are since the run's start.
-    pub fn of(tallies: &[Tally], from_ms: u64, to_ms: u64) -> Self {
+    /// Sums tallies up. `from_ms` to `to_ms` is the measured time; times are since the run's start. `always_asks`: each connection was
+    /// asked again as soon as it had answered, as in a closed loop without think time.
+    pub fn of(tallies: &[Tally], from_ms: u64, to_ms: u64, always_asks: bool) -> Self {
         let mut asked: Vec<&Tally> = tallies.iter().filter(|tally| tally.asked > 0).collect();
         if asked.is_empty() {
             return Users { jain_index: 1.0, ..Users::default() };
@@ -97,8 +98,9 @@ impl Users {
         let well_served = u64::from(well_served(&asked));
         let silent_ms = (to_ms.saturating_sub(from_ms) as f64 * SILENT_SHARE) as u64;
         let starves = |tally: &Tally| {
-            // What it was not asked for it could not serve: an open pace asks the connections that are free.
-            let was_asked_enough = f64::from(tally.asked) > f64::from(tally.answered);
+            // What it was not asked for it could not serve: an open pace asks the connections that are free. One that is always asked had
+            // answered all the same when the load had ended, and was waited for.
+            let was_asked_enough = always_asks || tally.asked > tally.answered;
             // Of an open pace it may have been due long before it left, behind others: the connection gave replies meanwhile.
             let waits_ms = to_ms.saturating_sub(u64::from(tally.waits_since_ms.max(tally.last_reply_ms)));
             let is_silent = tally.waits_since_ms != u32::MAX && waits_ms > silent_ms;
@@ -171,23 +173,31 @@ mod tests {
     #[test]
     fn most_of_the_users_may_starve_behind_a_good_rate() {
         let tallies: Vec<Tally> = (0..8).map(|_| served(10_000)).chain((0..32).map(|_| never())).collect();
-        let users = Users::of(&tallies, 0, 10_000);
+        let users = Users::of(&tallies, 0, 10_000, false);
         assert_eq!((users.connections, users.never_served, users.starved), (40, 32, 32));
         assert_eq!((users.served_min, users.served_max, users.starved_since_ms), (0, 10_000, Some(0)));
         assert!((users.jain_index - 0.2).abs() < 1e-9);
     }
 
     #[test]
+    fn one_that_is_always_asked_starves_though_nothing_is_due_at_the_end() {
+        let drained = |answered| Tally { asked: answered, waits_since_ms: u32::MAX, ..served(answered) };
+        let tallies: Vec<Tally> = (0..9).map(|_| drained(50_000)).chain((0..7).map(|_| drained(51))).collect();
+        assert_eq!(Users::of(&tallies, 0, 10_000, true).starved, 7);
+        assert_eq!(Users::of(&tallies, 0, 10_000, false).starved, 0, "they may have been asked for no more");
+    }
+
+    #[test]
     fn those_served_alike_do_not_starve_and_those_lost_half_way_do() {
         let even: Vec<Tally> = (0..64).map(|i| served(1000 + i * 10)).collect();
-        let users = Users::of(&even, 0, 10_000);
+        let users = Users::of(&even, 0, 10_000, false);
         assert_eq!((users.starved, users.starved_since_ms), (0, None));
         assert!(users.jain_index > 0.95);
         let mut half = even;
         for tally in &mut half[..20] {
             *tally = Tally { asked: 501, answered: 500, last_reply_ms: 5_000, waits_since_ms: 5_000 };
         }
-        let users = Users::of(&half, 0, 10_000);
+        let users = Users::of(&half, 0, 10_000, false);
         assert_eq!((users.starved, users.starved_since_ms, users.never_served), (20, Some(5_000), 0));
     }
 
@@ -196,7 +206,7 @@ mod tests {
         // Of more than is carried: one worker had sent all of its own when the run ended, the other had not.
         let done = Tally { waits_since_ms: u32::MAX, asked: 15_000, ..served(15_000) };
         let behind = Tally { last_reply_ms: 10_990, waits_since_ms: 4_400, ..served(15_500) };
-        let both = |behind| Users::of(&[[done; 16], [behind; 16]].concat(), 0, 6_000).starved;
+        let both = |behind| Users::of(&[[done; 16], [behind; 16]].concat(), 0, 6_000, false).starved;
         assert_eq!(both(behind), 0);
         assert_eq!(both(Tally { last_reply_ms: 4_300, ..behind }), 16, "none of those has replied since");
     }
@@ -204,14 +214,14 @@ mod tests {
     #[test]
     fn nobody_starves_where_nobody_is_served_or_too_few_requests_were_made() {
         let all_silent = vec![never(); 10];
-        assert_eq!(Users::of(&all_silent, 0, 10_000).starved, 0);
+        assert_eq!(Users::of(&all_silent, 0, 10_000, false).starved, 0);
         let few: Vec<Tally> = (0..10)
             .map(|i| Tally { asked: 2, answered: u32::from(i > 5), last_reply_ms: 1, waits_since_ms: 2 })
             .collect();
-        assert_eq!(Users::of(&few, 0, 10_000).starved, 0);
-        assert_eq!(Users::of(&[], 0, 10).connections, 0);
+        assert_eq!(Users::of(&few, 0, 10_000, false).starved, 0);
+        assert_eq!(Users::of(&[], 0, 10, false).connections, 0);
         let never_asked = vec![Tally { waits_since_ms: u32::MAX, ..Tally::default() }; 5];
-        assert_eq!(Users::of(&never_asked, 0, 10).connections, 0);
+        assert_eq!(Users::of(&never_asked, 0, 10, false).connections, 0);
     }
 
     #[test]

@@ -1,0 +1,138 @@
+//! One of several workers that is held up, while the others work or have nothing to do.
+//!
+//! Workers are told from helpers (a runtime's timers sleep, too) by what they have of their own: each is the one of its process that leaves
+//! its CPU most often, or they are as many as the sockets that listen at one address. That the held one serves is told by its leaving its
+//! CPU once or twice for each slow reply.
+
+use crate::evidence::{Piece, Process};
+use crate::facts::{Facts, SLOW_TIMES, Stand, Stands, percent};
+use crate::history::ProcessId;
+use crate::statistics::median;
+use model::request::RequestEnd;
+use std::collections::BTreeMap;
+
+/// Waits for something else than work, and how they are told.
+pub(super) const HELD: [(Stand, &str); 3] = [
+    (Stand::Sleep, "slept"),
+    (Stand::Disk, "waited for a disk"),
+    (Stand::Child, "waited for a process that it had started"),
+];
+/// So many readings of each.
+const READINGS_MIN: usize = 4;
+/// For so much of the time it is held; and of the others' time at most so much is, and so much of it is work or a wait for work.
+const HELD_MIN: f64 = 0.5;
+const OTHERS_HELD_MAX: f64 = 0.1;
+const OTHERS_FREE_MIN: f64 = 0.8;
+/// More are no workers to be told apart.
+const WORKERS_MAX: usize = 64;
+/// Who leaves its CPU less often a second answers nobody.
+const LEAVES_MIN: f64 = 1.0;
+/// It leaves its CPU so often for each slow reply: in the wait that makes it slow, and for work. Others may be slow a little beside (measured:
+/// 49 times a second, with 77 slow replies).
+const LEAVES_A_REPLY: std::ops::RangeInclusive<f64> = 0.5..=3.0;
+/// Of the slow requests so many must be behind a slow one on their connection, and of the others so few.
+const BEHIND_MIN: f64 = 0.8;
+const OTHERS_BEHIND_MAX: f64 = 0.2;
+/// Fewer requests of either kind say nothing.
+const REQUESTS_MIN: usize = 10;
+
+/// The one that is held.
+pub(super) struct HeldWorker {
+    pub(super) title: String,
+    /// What it and the others did.
+    pub(super) process: Piece<Process>,
+}
+
+/// `None`: they do alike, there are no several, or they were not looked at often enough.
+pub(super) fn held_worker(facts: &Facts<'_>) -> Option<HeldWorker> {
+    let workers = workers(facts)?;
+    let connections = u64::from(facts.recording.plan.connections);
+    if !(2..=WORKERS_MAX).contains(&workers.len()) || connections <= workers.len() as u64 {
+        return None;
+    }
+    let all: Vec<Stands> = workers.iter().map(|worker| facts.stands(&[*worker].into())).collect();
+    let share = |stands: &Stands, of: &[Stand]| of.iter().filter_map(|stand| stands.share(*stand)).sum::<f64>();
+    let is_held = HELD.map(|(stand, _)| stand);
+    let (one, most) =
+        all.iter().map(|stands| share(stands, &is_held)).enumerate().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let is_free = |stands: &Stands| {
+        share(stands, &is_held) <= OTHERS_HELD_MAX
+            && share(stands, &[Stand::Running, Stand::Events, Stand::Accept]) >= OTHERS_FREE_MIN
+    };
+    let others_are_free = all.iter().enumerate().all(|(index, stands)| index == one || is_free(stands));
+    let is_seen = all.iter().all(|stands| stands.readings.len() >= READINGS_MIN);
+    let (left_per_s, slow_per_s) = (facts.left_cpu_per_s(*workers.get(one)?)?, slow_per_s(facts));
+    let serves = slow_per_s > 0.0 && LEAVES_A_REPLY.contains(&(left_per_s / slow_per_s));
+    if !is_seen || most < HELD_MIN || !others_are_free || !serves {
+        return None;
+    }
+    let of = |stand| all.get(one).and_then(|stands| stands.share(stand)).unwrap_or(0.0);
+    let (_, what) = HELD.into_iter().max_by(|a, b| of(a.0).total_cmp(&of(b.0)))?;
+    let count = workers.len();
+    let text = format!(
+        "one of its {count} workers {what} {} of the time and left its CPU {left_per_s:.0} times a second, with {slow_per_s:.0} slow replies; \
+         the other{} worked or waited for work",
+        percent(most),
+        if count == 2 { "" } else { "s" }
+    );
+    let process = facts.piece::<Process>(text, "target.worker_held", most, "ratio").from(HELD_MIN);
+    let title = format!(
+        "one of the target's {count} workers is held up (it {what} {} of the time), and all that it has taken wait for it",
+        percent(most)
+    );
+    Some(HeldWorker { title, process })
+}
+
+/// The threads that serve, where they can be told from others.
+fn workers(facts: &Facts<'_>) -> Option<Vec<(ProcessId, u32)>> {
+    let leaves = |thread: (ProcessId, u32)| Some((thread, facts.left_cpu_per_s(thread)?));
+    let all: Vec<_> =
+        facts.all_threads().into_iter().filter_map(leaves).filter(|(_, leaves)| *leaves >= LEAVES_MIN).collect();
+    let mut of: BTreeMap<ProcessId, ((ProcessId, u32), f64)> = BTreeMap::new();
+    for (thread, leaves) in &all {
+        let most = of.entry(thread.0).or_insert((*thread, *leaves));
+        if *leaves > most.1 {
+            *most = (*thread, *leaves);
+        }
+    }
+    if of.len() > 1 {
+        return Some(of.into_values().map(|(thread, _)| thread).collect());
+    }
+    (listeners(facts) == all.len()).then(|| all.into_iter().map(|(thread, _)| thread).collect())
+}
+
+/// How many sockets listen at the address that has most of them.
+fn listeners(facts: &Facts<'_>) -> usize {
+    let of_reading = |snapshot: &model::Snapshot| {
+        let mut addresses: BTreeMap<&str, usize> = BTreeMap::new();
+        for listener in snapshot.listeners.iter().filter(|listener| listener.inode != 0) {
+            *addresses.entry(&listener.address).or_default() += 1;
+        }
+        addresses.into_values().max().unwrap_or(0)
+    };
+    median(facts.snapshots().map(|snapshot| of_reading(snapshot) as f64).collect()) as usize
+}
+
+/// Slow replies a second. Where connections starve they are those that those got, as far as is known: beside so many quick ones a machine's own
+/// slow ones are more.
+fn slow_per_s(facts: &Facts<'_>) -> f64 {
+    match facts.recording.totals.users.filter(|users| users.starved > 0) {
+        Some(users) => (users.starved * users.served_min) as f64 / facts.measured_s().max(1e-9),
+        None => facts.kinds.slow * facts.whole.requests_per_s(),
+    }
+}
+
+/// Whether requests are slow by their connection: behind a slow one on it, where others are not.
+pub(super) fn are_behind_slow_ones(facts: &Facts<'_>) -> bool {
+    let mut counts = [[0_usize; 2]; 2];
+    for (_, request) in facts.recording.requests.weighted().filter(|(_, request)| request.end == RequestEnd::Ok) {
+        let Some((before_ns, fast)) = request.before_ns.zip(facts.kinds.fast(request)) else { continue };
+        let is_behind = before_ns as f64 > SLOW_TIMES * fast.ns;
+        let is_slow = facts.kinds.excess_ns(request).is_some();
+        counts[usize::from(is_slow)][usize::from(is_behind)] += 1;
+    }
+    let [[others_not, others_behind], [slow_not, slow_behind]] = counts;
+    let share = |behind: usize, not: usize| behind as f64 / (behind + not).max(1) as f64;
+    let is_enough = slow_behind + slow_not >= REQUESTS_MIN && others_behind + others_not >= REQUESTS_MIN;
+    is_enough && share(slow_behind, slow_not) >= BEHIND_MIN && share(others_behind, others_not) <= OTHERS_BEHIND_MAX
+}
