@@ -1,8 +1,8 @@
 //! One of several workers that is held up, while the others work or have nothing to do.
 //!
-//! Workers are told from helpers (a runtime's timers sleep, too) by what they have of their own: each is the one of its process that leaves
-//! its CPU most often, or they are as many as the sockets that listen at one address. That the held one serves is told by its leaving its
-//! CPU once or twice for each slow reply.
+//! Workers are told from helpers (a runtime's timers sleep, too) by what they have of their own: each is the busiest thread of its process,
+//! or they are as many as the sockets that listen at one address. That one that sleeps serves is told by its leaving its CPU once or
+//! twice for each slow reply; one that has all of a CPU is its process's busiest in any case.
 
 use crate::evidence::{Piece, Process};
 use crate::facts::{Facts, SLOW_TIMES, Stand, Stands, percent};
@@ -23,10 +23,14 @@ const READINGS_MIN: usize = 4;
 const HELD_MIN: f64 = 0.5;
 const OTHERS_HELD_MAX: f64 = 0.1;
 const OTHERS_FREE_MIN: f64 = 0.8;
+/// For so much of the time it is full, and for no more of it each of the others.
+const FULL_MIN: f64 = 0.9;
+const ROOM_MAX: f64 = 0.6;
 /// More are no workers to be told apart.
 const WORKERS_MAX: usize = 64;
-/// Who leaves its CPU less often a second answers nobody.
+/// Who leaves its CPU less often a second, and runs for less of the time, answers nobody.
 const LEAVES_MIN: f64 = 1.0;
+const RUN_MIN: f64 = 0.05;
 /// It leaves its CPU so often for each slow reply: in the wait that makes it slow, and for work. Others may be slow a little beside (measured:
 /// 49 times a second, with 77 slow replies).
 const LEAVES_A_REPLY: std::ops::RangeInclusive<f64> = 0.5..=3.0;
@@ -50,55 +54,117 @@ pub(super) fn held_worker(facts: &Facts<'_>) -> Option<HeldWorker> {
     if !(2..=WORKERS_MAX).contains(&workers.len()) || connections <= workers.len() as u64 {
         return None;
     }
-    let all: Vec<Stands> = workers.iter().map(|worker| facts.stands(&[*worker].into())).collect();
-    let share = |stands: &Stands, of: &[Stand]| of.iter().filter_map(|stand| stands.share(*stand)).sum::<f64>();
-    let is_held = HELD.map(|(stand, _)| stand);
-    let (one, most) =
-        all.iter().map(|stands| share(stands, &is_held)).enumerate().max_by(|a, b| a.1.total_cmp(&b.1))?;
-    let is_free = |stands: &Stands| {
-        share(stands, &is_held) <= OTHERS_HELD_MAX
-            && share(stands, &[Stand::Running, Stand::Events, Stand::Accept]) >= OTHERS_FREE_MIN
-    };
-    let others_are_free = all.iter().enumerate().all(|(index, stands)| index == one || is_free(stands));
-    let is_seen = all.iter().all(|stands| stands.readings.len() >= READINGS_MIN);
-    let (left_per_s, slow_per_s) = (facts.left_cpu_per_s(*workers.get(one)?)?, slow_per_s(facts));
+    let all: Vec<Worker> = workers.into_iter().map(|thread| Worker::of(facts, thread)).collect();
+    let is_seen = all.iter().all(|worker| worker.stands.readings.len() >= READINGS_MIN);
+    is_seen.then(|| asleep(facts, &all).or_else(|| full(facts, &all))).flatten()
+}
+
+/// One that waits for something else than work, and leaves its CPU as seldom as slow replies come.
+fn asleep(facts: &Facts<'_>, all: &[Worker]) -> Option<HeldWorker> {
+    let (one, others) = parted(all, Worker::held)?;
+    let (left_per_s, slow_per_s) = (facts.left_cpu_per_s(one.thread)?, slow_per_s(facts));
     let serves = slow_per_s > 0.0 && LEAVES_A_REPLY.contains(&(left_per_s / slow_per_s));
-    if !is_seen || most < HELD_MIN || !others_are_free || !serves {
+    if one.held() < HELD_MIN || !serves || !others.iter().all(|worker| worker.is_free()) {
         return None;
     }
-    let of = |stand| all.get(one).and_then(|stands| stands.share(stand)).unwrap_or(0.0);
-    let (_, what) = HELD.into_iter().max_by(|a, b| of(a.0).total_cmp(&of(b.0)))?;
-    let count = workers.len();
+    let (_, what) = HELD.into_iter().max_by(|a, b| one.share(a.0).total_cmp(&one.share(b.0)))?;
+    let count = all.len();
     let text = format!(
         "one of its {count} workers {what} {} of the time and left its CPU {left_per_s:.0} times a second, with {slow_per_s:.0} slow replies; \
          the other{} worked or waited for work",
-        percent(most),
-        if count == 2 { "" } else { "s" }
+        percent(one.held()),
+        plural(others.len())
     );
-    let process = facts.piece::<Process>(text, "target.worker_held", most, "ratio").from(HELD_MIN);
+    let process = facts.piece::<Process>(text, "target.worker_held", one.held(), "ratio").from(HELD_MIN);
     let title = format!(
         "one of the target's {count} workers is held up (it {what} {} of the time), and all that it has taken wait for it",
-        percent(most)
+        percent(one.held())
     );
     Some(HeldWorker { title, process })
 }
 
+/// One that wants all of a CPU, while the others have time left.
+fn full(facts: &Facts<'_>, all: &[Worker]) -> Option<HeldWorker> {
+    let (one, others) = parted(all, Worker::wanted)?;
+    let has_room = |worker: &&Worker| worker.is_free() && worker.wanted() <= ROOM_MAX;
+    if one.wanted() < FULL_MIN || !others.iter().all(has_room) {
+        return None;
+    }
+    let most = others.iter().map(|worker| worker.wanted()).fold(0.0, f64::max);
+    let count = all.len();
+    let text = format!(
+        "one of its {count} workers ran or wanted a CPU {} of the time, the other{} at most {}",
+        percent(one.wanted()),
+        plural(others.len()),
+        percent(most)
+    );
+    let process = facts.piece::<Process>(text, "target.worker_full", one.wanted(), "ratio").from(FULL_MIN);
+    let title = format!(
+        "one of the target's {count} workers is full ({} of a core) while the other{} room, and all that it has taken wait for it",
+        percent(one.wanted()),
+        if others.len() == 1 { " has" } else { "s have" }
+    );
+    Some(HeldWorker { title, process })
+}
+
+/// The one of which there is most, and the rest.
+fn parted<'w>(all: &'w [Worker], most: impl Fn(&Worker) -> f64) -> Option<(&'w Worker, Vec<&'w Worker>)> {
+    let one = all.iter().max_by(|a, b| most(a).total_cmp(&most(b)))?;
+    Some((one, all.iter().filter(|worker| worker.thread != one.thread).collect()))
+}
+
+fn plural(count: usize) -> &'static str {
+    if count == 1 { "" } else { "s" }
+}
+
+/// A thread that serves, and where it stood.
+struct Worker {
+    thread: (ProcessId, u32),
+    stands: Stands,
+}
+
+impl Worker {
+    fn of(facts: &Facts<'_>, thread: (ProcessId, u32)) -> Self {
+        Self { thread, stands: facts.stands(&[thread].into()) }
+    }
+
+    fn share(&self, of: Stand) -> f64 {
+        self.stands.share(of).unwrap_or(0.0)
+    }
+
+    fn held(&self) -> f64 {
+        HELD.iter().map(|(stand, _)| self.share(*stand)).sum()
+    }
+
+    fn wanted(&self) -> f64 {
+        self.share(Stand::Running)
+    }
+
+    fn is_free(&self) -> bool {
+        let waits = self.share(Stand::Events) + self.share(Stand::Accept);
+        self.held() <= OTHERS_HELD_MAX && self.wanted() + waits >= OTHERS_FREE_MIN
+    }
+}
+
 /// The threads that serve, where they can be told from others.
 fn workers(facts: &Facts<'_>) -> Option<Vec<(ProcessId, u32)>> {
-    let leaves = |thread: (ProcessId, u32)| Some((thread, facts.left_cpu_per_s(thread)?));
-    let all: Vec<_> =
-        facts.all_threads().into_iter().filter_map(leaves).filter(|(_, leaves)| *leaves >= LEAVES_MIN).collect();
+    let ran = |thread| facts.stands(&[thread].into()).wanted_cpu.unwrap_or(0.0);
+    let serves = |thread: &(ProcessId, u32)| {
+        facts.left_cpu_per_s(*thread).is_some_and(|leaves| leaves >= LEAVES_MIN) || ran(*thread) >= RUN_MIN
+    };
+    let all: Vec<_> = facts.all_threads().into_iter().filter(serves).collect();
     let mut of: BTreeMap<ProcessId, ((ProcessId, u32), f64)> = BTreeMap::new();
-    for (thread, leaves) in &all {
-        let most = of.entry(thread.0).or_insert((*thread, *leaves));
-        if *leaves > most.1 {
-            *most = (*thread, *leaves);
+    for thread in &all {
+        let ran = ran(*thread);
+        let most = of.entry(thread.0).or_insert((*thread, ran));
+        if ran > most.1 {
+            *most = (*thread, ran);
         }
     }
     if of.len() > 1 {
         return Some(of.into_values().map(|(thread, _)| thread).collect());
     }
-    (listeners(facts) == all.len()).then(|| all.into_iter().map(|(thread, _)| thread).collect())
+    (listeners(facts) == all.len()).then_some(all)
 }
 
 /// How many sockets listen at the address that has most of them.

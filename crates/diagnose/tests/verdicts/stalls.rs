@@ -46,6 +46,42 @@ fn the_only_thread_that_did_nothing_while_requests_waited_was_held_whatever_held
     assert_eq!(is(&remote), Status::NotObservable, "the path may have stalled");
 }
 
+#[test]
+fn of_several_workers_one_that_is_full_is_told_where_the_others_have_room() {
+    let judged = |third: f64, others: f64, behind: bool| {
+        let target = vec![(others, 0.0), (others, 0.0), (third, 0.02), (others, 0.0)];
+        let build = open().each(|s| (s.response_ns, s.target) = (200_000, target.clone()));
+        let mut recording =
+            with(&build, |second, s| stand(s, if second % 2 == 0 { "ep_poll" } else { "do_epoll_wait" }));
+        for snapshot in &mut recording.snapshots {
+            let listener =
+                |inode| ListenerSample { inode, address: "127.0.0.1:80".to_owned(), ..ListenerSample::default() };
+            snapshot.listeners = (1..=4).map(listener).collect();
+        }
+        sampled(&mut recording, 400, |n| behind_a_slow_one(n % 20 == 0, behind));
+        recording
+    };
+    let full = judged(0.97, 0.2, true);
+    assert_eq!(status(&full, "event-loop-blocked"), Status::Supported);
+    let text = diagnose(&full).gives.unwrap().text;
+    let expected = "one of the target's 4 workers is full (99 % of a core) while the others have room";
+    assert!(text.starts_with(expected), "{text}");
+    assert_eq!(status(&judged(0.97, 0.7, true), "event-loop-blocked"), Status::Refuted, "all of them work hard");
+    assert_eq!(status(&judged(0.7, 0.2, true), "event-loop-blocked"), Status::Refuted, "it has room itself");
+    assert_eq!(
+        status(&judged(0.97, 0.2, false), "event-loop-blocked"),
+        Status::Refuted,
+        "any connection has slow ones"
+    );
+}
+
+/// A request that follows one as slow on its connection, or not.
+fn behind_a_slow_one(is_slow: bool, behind: bool) -> Request {
+    let took_ns = |is_slow: bool| if is_slow { 20_000_000 } else { 200_000 };
+    let sent = Request { ready_ns: SECOND, sent_ns: SECOND, ended_ns: SECOND + took_ns(is_slow), ..Request::default() };
+    Request { ordinal: 2, before_ns: Some(took_ns(is_slow && behind)), ..sent }
+}
+
 /// Four workers with as many listeners: where each stands, and how often a second the third leaves its CPU. Five in a hundred of 5,000
 /// requests a second are slow.
 fn workers(listeners: u64, leaves: u64, of: impl Fn(u64, u64) -> &'static str) -> Recording {
@@ -99,13 +135,7 @@ fn requests_behind_slow_ones_on_their_connection_are_the_held_workers() {
     let judged = |behind: bool, slow_in: u64, connections: u32| {
         let mut recording = workers(4, 250, third);
         recording.plan.connections = connections;
-        sampled(&mut recording, 400, |n| {
-            let is_slow = n % slow_in == 0;
-            let took_ns = if is_slow { 20_000_000 } else { 200_000 };
-            let before_ns = if is_slow && behind { 20_000_000 } else { 200_000 };
-            let sent = Request { ready_ns: SECOND, sent_ns: SECOND, ended_ns: SECOND + took_ns, ..Request::default() };
-            Request { ordinal: 2, before_ns: Some(before_ns), ..sent }
-        });
+        sampled(&mut recording, 400, |n| behind_a_slow_one(n % slow_in == 0, behind));
         recording
     };
     let held = judged(true, 20, 64);
