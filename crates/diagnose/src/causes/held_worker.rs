@@ -108,7 +108,7 @@ fn full(facts: &Facts<'_>, all: &[Worker]) -> Option<HeldWorker> {
 }
 
 /// The one of which there is most, and the rest.
-fn parted<'w>(all: &'w [Worker], most: impl Fn(&Worker) -> f64) -> Option<(&'w Worker, Vec<&'w Worker>)> {
+fn parted(all: &[Worker], most: impl Fn(&Worker) -> f64) -> Option<(&Worker, Vec<&Worker>)> {
     let one = all.iter().max_by(|a, b| most(a).total_cmp(&most(b)))?;
     Some((one, all.iter().filter(|worker| worker.thread != one.thread).collect()))
 }
