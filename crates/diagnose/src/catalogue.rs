@@ -126,6 +126,7 @@ pub const SERVER: &[Cause] = &[
             ("long calls by what they are at, long stretches in no call", SYSCALLS),
             ("where the thread runs", "bpf/oncpu"),
             ("its states, its stalls of 5 ms and more", THREAD_STATES),
+            ("where each worker stands, beside the others", "process/stands"),
         ],
     ),
     cause(

@@ -20,7 +20,7 @@ use crate::evidence::{Client, Kernel, Piece, Process};
 use crate::facts::{Facts, duration, percent};
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
 use crate::statistics::at_most_by_chance;
-use crate::thresholds::{PAUSED_SHARE, PERIODIC, SLOW_TIME};
+use crate::thresholds::{PAUSED_SHARE, PAUSES_IDLE, PERIODIC, SLOW_TIME};
 use model::bpf::LongCall;
 use model::finding::{LossKind, Severity};
 
@@ -52,8 +52,6 @@ const CHANCE_MAX: f64 = 0.01;
 const READINGS_MIN: usize = 5;
 /// Whom it asks must have been read so often.
 const READINGS_ASKED_MIN: usize = 4;
-/// Of the pauses' time so much, in which the thread did nothing.
-const IDLE_MIN: f64 = 0.5;
 /// A reading that began so long before the end of a pause lies in it.
 const LOOKED_NS: u64 = 10_000_000;
 /// See the file's head.
@@ -63,7 +61,7 @@ pub const RULE: CauseRule =
 fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let Some(pauses) = pauses(facts) else {
         let none = "there were no pauses of several requests at once, or hardly any";
-        return of_one_worker(facts).unwrap_or_else(|| Verdict::refuted(none));
+        return of_one_worker(facts, false).unwrap_or_else(|| Verdict::refuted(none));
     };
     if let Some(recycled) = super::deaths::recycled(facts) {
         return recycled.refutes();
@@ -88,12 +86,10 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let working = facts.working().len();
     if pauses.in_flight() <= working as f64 && !is_alone {
         let text = "as many threads do the work as requests were under way: none waits behind another's";
-        return of_one_worker(facts).unwrap_or_else(|| Verdict::refuted(text).because(client.into()));
+        return of_one_worker(facts, false).unwrap_or_else(|| Verdict::refuted(text).because(client.into()));
     }
-    if let Some(held) = held_worker(facts) {
-        let slow = slow_share(facts);
-        let verdict = Verdict::proved(Severity::Error, held.title, client, held.process);
-        return advised(verdict.explains(LossKind::Slow, slow, slow * 0.7, 1.0), OTHERS_FREE);
+    if let Some(verdict) = of_one_worker(facts, true) {
+        return verdict;
     }
     if working > 1 && pauses.scatter.is_some_and(|scatter| scatter <= PERIODIC.value) {
         return Verdict::refuted("the pauses came at regular times over several threads").because(client.into());
@@ -170,8 +166,9 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     advised(verdict.explains(LossKind::Slow, slow, slow * 0.7, 1.0), OUT_OF_LOOP)
 }
 
-/// Where the others answer meanwhile, so that there is no pause of all: those that starve, or are slow, are one worker's.
-fn of_one_worker(facts: &Facts<'_>) -> Option<Verdict<OfTarget>> {
+/// One worker's are those that starve, or are slow, also where the others answer meanwhile, so that there is no pause of all: then slow ones
+/// are seen to be a connection's.
+fn of_one_worker(facts: &Facts<'_>, has_pauses: bool) -> Option<Verdict<OfTarget>> {
     let held = held_worker(facts)?;
     let (slow, slow_time) = (facts.kinds.slow, facts.kinds.slow_time.unwrap_or(0.0));
     let starved = facts.recording.totals.users.filter(|users| users.starved > 0);
@@ -193,7 +190,7 @@ fn of_one_worker(facts: &Facts<'_>) -> Option<Verdict<OfTarget>> {
             (client, LossKind::Slow)
         }
     };
-    if starved.is_none() && (slow_time < SLOW_TIME.value || !are_behind_slow_ones(facts)) {
+    if starved.is_none() && (slow_time < SLOW_TIME.value || !(has_pauses || are_behind_slow_ones(facts))) {
         return None;
     }
     let verdict = Verdict::proved(Severity::Error, held.title, client, held.process);
@@ -254,7 +251,7 @@ fn did_nothing(facts: &Facts<'_>, pauses: &Pauses, wanted: f64) -> Option<Piece<
     let working = facts.working();
     let asks_nobody = facts.asked(READINGS_ASKED_MIN).is_some_and(|asked| asked.is_empty());
     let idle = 1.0 - wanted / pauses.share;
-    if working.len() != 1 || idle < IDLE_MIN || !asks_nobody || !facts.is_loopback() {
+    if working.len() != 1 || idle < PAUSES_IDLE.value || !asks_nobody || !facts.is_loopback() {
         return None;
     }
     let is_within = |at_ns: i64| {
@@ -273,7 +270,7 @@ fn did_nothing(facts: &Facts<'_>, pauses: &Pauses, wanted: f64) -> Option<Piece<
          requests before it",
         percent(wanted)
     );
-    Some(facts.piece::<Process>(text, "pauses.idle", idle, "ratio").from(IDLE_MIN))
+    Some(facts.piece::<Process>(text, "pauses.idle", idle, "ratio").from(PAUSES_IDLE.value))
 }
 
 /// A call that takes as long as a pause on average.

@@ -8,6 +8,7 @@ use crate::evidence::{Piece, Process};
 use crate::facts::{Facts, SLOW_TIMES, Stand, Stands, percent};
 use crate::history::ProcessId;
 use crate::statistics::median;
+use crate::thresholds::{WORKER_FULL, WORKER_HELD};
 use model::request::RequestEnd;
 use std::collections::BTreeMap;
 
@@ -19,12 +20,10 @@ pub(super) const HELD: [(Stand, &str); 3] = [
 ];
 /// So many readings of each.
 const READINGS_MIN: usize = 4;
-/// For so much of the time it is held; and of the others' time at most so much is, and so much of it is work or a wait for work.
-const HELD_MIN: f64 = 0.5;
+/// Of the others' time at most so much is a wait for something else, and so much of it is work or a wait for work.
 const OTHERS_HELD_MAX: f64 = 0.1;
 const OTHERS_FREE_MIN: f64 = 0.8;
-/// For so much of the time it is full, and for no more of it each of the others.
-const FULL_MIN: f64 = 0.9;
+/// Of one that is full each of the others wants no more of its time.
 const ROOM_MAX: f64 = 0.6;
 /// More are no workers to be told apart.
 const WORKERS_MAX: usize = 64;
@@ -64,7 +63,7 @@ fn asleep(facts: &Facts<'_>, all: &[Worker]) -> Option<HeldWorker> {
     let (one, others) = parted(all, Worker::held)?;
     let (left_per_s, slow_per_s) = (facts.left_cpu_per_s(one.thread)?, slow_per_s(facts));
     let serves = slow_per_s > 0.0 && LEAVES_A_REPLY.contains(&(left_per_s / slow_per_s));
-    if one.held() < HELD_MIN || !serves || !others.iter().all(|worker| worker.is_free()) {
+    if one.held() < WORKER_HELD.value || !serves || !others.iter().all(|worker| worker.is_free()) {
         return None;
     }
     let (_, what) = HELD.into_iter().max_by(|a, b| one.share(a.0).total_cmp(&one.share(b.0)))?;
@@ -75,7 +74,7 @@ fn asleep(facts: &Facts<'_>, all: &[Worker]) -> Option<HeldWorker> {
         percent(one.held()),
         plural(others.len())
     );
-    let process = facts.piece::<Process>(text, "target.worker_held", one.held(), "ratio").from(HELD_MIN);
+    let process = facts.piece::<Process>(text, "target.worker_held", one.held(), "ratio").from(WORKER_HELD.value);
     let title = format!(
         "one of the target's {count} workers is held up (it {what} {} of the time), and all that it has taken wait for it",
         percent(one.held())
@@ -87,7 +86,7 @@ fn asleep(facts: &Facts<'_>, all: &[Worker]) -> Option<HeldWorker> {
 fn full(facts: &Facts<'_>, all: &[Worker]) -> Option<HeldWorker> {
     let (one, others) = parted(all, Worker::wanted)?;
     let has_room = |worker: &&Worker| worker.is_free() && worker.wanted() <= ROOM_MAX;
-    if one.wanted() < FULL_MIN || !others.iter().all(has_room) {
+    if one.wanted() < WORKER_FULL.value || !others.iter().all(has_room) {
         return None;
     }
     let most = others.iter().map(|worker| worker.wanted()).fold(0.0, f64::max);
@@ -98,7 +97,7 @@ fn full(facts: &Facts<'_>, all: &[Worker]) -> Option<HeldWorker> {
         plural(others.len()),
         percent(most)
     );
-    let process = facts.piece::<Process>(text, "target.worker_full", one.wanted(), "ratio").from(FULL_MIN);
+    let process = facts.piece::<Process>(text, "target.worker_full", one.wanted(), "ratio").from(WORKER_FULL.value);
     let title = format!(
         "one of the target's {count} workers is full ({} of a core) while the other{} room, and all that it has taken wait for it",
         percent(one.wanted()),

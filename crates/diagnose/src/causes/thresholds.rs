@@ -67,6 +67,9 @@ thresholds! {
     DELAYED_ACKS: 0.8, "ratio", ["nagle-delayed-ack"], "delayed ACKs a request", "measured: 19 of 20; healthy short connections have them too, and are not slow";
     PAUSE_TIMES: 5.0, "ratio", ["event-loop-blocked", "stop-the-world"], "pause over the median response", "the catalogue's, of p99: the pauses themselves are in that";
     PAUSE_NS: 10e6, "ns", ["event-loop-blocked", "stop-the-world"], "length of a pause", "shorter ones are a scheduler's on a busy machine";
+    WORKER_HELD: 0.5, "ratio", ["event-loop-blocked"], "time that one of several workers waited for something else than work, the others a tenth at most", "measured: 97 to 99 % of one that sleeps in each request, 0 of the others";
+    WORKER_FULL: 0.9, "ratio", ["event-loop-blocked"], "time that one of several workers ran or wanted a CPU, the others six tenths at most", "as at-its-limit, and what an open load leaves; measured: 100 % beside 4 %";
+    PAUSES_IDLE: 0.5, "ratio", ["event-loop-blocked"], "of the pauses' time, that in which the only working thread neither ran nor wanted a CPU", "most of it; measured: 0.56 to 0.7 of loops that sleep 60 to 124 ms in a second";
     PAUSED_SHARE: 0.02, "ratio", ["event-loop-blocked", "stop-the-world"], "time in pauses", "what is in every p98";
     PERIODIC: 0.25, "ratio", ["stop-the-world"], "standard deviation over mean of the time between pauses", "pauses of chance have 1 (exponential), those of a timer next to 0";
     COLLECTOR_SHARE: 0.3, "ratio", ["garbage-collection"], "slow requests' excess over their kind that lies in the collector's pauses", "a third of a loss is worth a remedy; pauses of chance hold as much as they take of the time";
