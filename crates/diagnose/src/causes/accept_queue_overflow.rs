@@ -95,10 +95,9 @@ fn explained(facts: &Facts<'_>) -> (LossKind, f64) {
     if crate::ledger::failures(facts) > 0.0 {
         return (LossKind::Failed, of_loss::not_taken(facts));
     }
-    if facts.recording.totals.users.is_some_and(|users| users.starved > 0) {
-        return (LossKind::Starved, of_loss::never_taken(facts));
-    }
-    late_to_connect(facts)
+    // Those that hardly got a reply may all have been taken; or they are those that had to connect again, and waited for that.
+    let late = late_to_connect(facts);
+    of_loss::never_taken(facts).map_or(late, |share| (LossKind::Starved, share.max(late.1)))
 }
 
 /// Of the time of requests what those took beyond others that had to connect for as long as a SYN takes to be sent again.

@@ -80,7 +80,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         "{name} may have {} descriptors open, and has: further connections are not taken",
         show_grouped(*limit)
     );
-    let (loss, share) = explained(facts, starved);
+    let (loss, share) = explained(facts);
     let verdict = match (kernel, client, sockets) {
         (Some(kernel), client, _) => {
             Verdict::proved(Severity::Error, title, process, kernel).because_all(client.map(Into::into))
@@ -102,16 +102,15 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
 
 /// What was lost where the target is at its limit, and how much of it by that; `None`: it is not, or nobody was refused.
 pub(super) fn lost(facts: &Facts<'_>) -> Option<(LossKind, f64)> {
-    let starved = facts.recording.totals.users.map_or(0, |users| users.starved);
-    judge(facts).is_supported().then(|| explained(facts, starved))
+    judge(facts).is_supported().then(|| explained(facts))
 }
 
 /// Who is not taken waits at the listener for good; or its request fails: unanswered, cut off, or answered with the status of a server
 /// that could not open a file, or a connection to a server behind it.
-fn explained(facts: &Facts<'_>, starved: u64) -> (LossKind, f64) {
+fn explained(facts: &Facts<'_>) -> (LossKind, f64) {
     const CUT_OFF: [ErrorKind; 3] = [ErrorKind::Refused, ErrorKind::Reset, ErrorKind::ClosedEarly];
-    if starved > 0 {
-        return (LossKind::Starved, of_loss::never_taken(facts));
+    if let Some(share) = of_loss::never_taken(facts) {
+        return (LossKind::Starved, share);
     }
     let sum = &facts.recording.totals.sum;
     let unable = sum.outcomes.seen().filter(|(status, _)| SERVERS_OWN.contains(status)).map(|(_, count)| count);

@@ -46,12 +46,13 @@ pub(super) fn not_taken(facts: &Facts<'_>) -> f64 {
     if all > 0.0 { its_own / all } else { failed_by(facts, &NOT_LET_IN) }
 }
 
-/// Of the connections that starved those that no reply ever came on, or as many as waited at the listener, 0..=1.
-pub(super) fn never_taken(facts: &Facts<'_>) -> f64 {
-    let users = facts.recording.totals.users.unwrap_or_default();
+/// Of the connections that starved those that no reply ever came on, or as many as waited at the listener, 0..=1; `None` where none starved, or
+/// all that did were taken, and hardly answered.
+pub(super) fn never_taken(facts: &Facts<'_>) -> Option<f64> {
+    let users = facts.recording.totals.users.filter(|users| users.starved > 0)?;
     let listening = |snapshot: &Snapshot| snapshot.listeners.iter().map(|one| u64::from(one.waiting)).sum::<u64>();
     let waiting = facts.snapshots().map(listening).max().unwrap_or(0);
-    (users.never_served.max(waiting) as f64 / users.starved.max(1) as f64).min(1.0)
+    Some((users.never_served.max(waiting) as f64 / users.starved as f64).min(1.0)).filter(|share| *share > 0.0)
 }
 
 /// Of the time of requests that some part of each is, 0..=1: of the slow ones' time beyond what others of their kind take, or of all

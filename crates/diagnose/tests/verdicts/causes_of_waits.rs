@@ -5,6 +5,7 @@ use crate::common::judged::{of, one_of_all, sampled, status, waiting, with};
 use crate::common::stalled::paused;
 use crate::common::{Build, SECOND, closed};
 use diagnose::diagnose;
+use model::LatencyKind;
 use model::bpf::{BpfSample, CallUse, Log2};
 use model::finding::{Explains, LossKind, Severity, Standing, Status, ValidityState};
 use model::recording::Timeline;
@@ -97,7 +98,7 @@ fn waiting_and_connecting(build: Build, late: u64) -> Recording {
         target.flat_map(|process| &mut process.threads).for_each(|thread| stand(thread, "ep_poll"));
     });
     for (ns, count) in [(100_000, 8), (SECOND, late)] {
-        recording.totals.sum.latency.record_n(model::LatencyKind::Connect, ns, count);
+        recording.totals.sum.latency.record_n(LatencyKind::Connect, ns, count);
     }
     let request = |n: u64| {
         let sent_ns = if n < late { 2 * SECOND } else { SECOND };
@@ -195,6 +196,14 @@ fn of_failures_at_a_full_listener_those_are_counted_that_were_never_taken() {
     starved.totals.sum.counts.failed = 0;
     starved.totals.users = Some(Users { connections: 64, starved: 12, never_served: 6, ..Users::default() });
     assert_eq!(explained(&starved, "accept-queue-overflow"), (LossKind::Starved, 75));
+    // Where all of them were taken, and hardly answered, the queue has nothing of that.
+    starved.totals.users = Some(Users { connections: 64, starved: 12, served_min: 1, ..Users::default() });
+    starved.snapshots.iter_mut().for_each(|snapshot| snapshot.listeners.iter_mut().for_each(|one| one.waiting = 0));
+    starved.totals.sum.latency.of_mut(LatencyKind::Connect).record_n(1_030_000_000, 5);
+    let diagnosis = diagnose(&starved);
+    let overflow = of(&diagnosis, "accept-queue-overflow");
+    assert_eq!(overflow.status, Status::Supported);
+    assert!(overflow.explains.is_none_or(|explains| explains.of != LossKind::Starved), "{overflow:#?}");
 }
 
 #[test]
