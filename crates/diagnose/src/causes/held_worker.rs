@@ -1,7 +1,7 @@
 //! One of several workers that is held up, while the others work or have nothing to do.
 //!
 //! Workers are told from helpers (a runtime's timers sleep, too) by what they have of their own: each is the busiest thread of its process,
-//! or they are as many as the sockets that listen at one address. That one that sleeps serves is told by its leaving its CPU once or
+//! or they are no more than the sockets that listen at one address. That one that sleeps serves is told by its leaving its CPU once or
 //! twice for each slow reply; one that has all of a CPU is its process's busiest in any case.
 
 use crate::evidence::{Piece, Process};
@@ -67,7 +67,7 @@ fn asleep(facts: &Facts<'_>, all: &[Worker]) -> Option<HeldWorker> {
         return None;
     }
     let (_, what) = HELD.into_iter().max_by(|a, b| one.share(a.0).total_cmp(&one.share(b.0)))?;
-    let count = all.len();
+    let count = all.len().max(listeners(facts));
     let text = format!(
         "one of its {count} workers {what} {} of the time and left its CPU {left_per_s:.0} times a second, with {slow_per_s:.0} slow replies; \
          the other{} worked or waited for work",
@@ -90,7 +90,7 @@ fn full(facts: &Facts<'_>, all: &[Worker]) -> Option<HeldWorker> {
         return None;
     }
     let most = others.iter().map(|worker| worker.wanted()).fold(0.0, f64::max);
-    let count = all.len();
+    let count = all.len().max(listeners(facts));
     let text = format!(
         "one of its {count} workers ran or wanted a CPU {} of the time, the other{} at most {}",
         percent(one.wanted()),
@@ -163,7 +163,8 @@ fn workers(facts: &Facts<'_>) -> Option<Vec<(ProcessId, u32)>> {
     if of.len() > 1 {
         return Some(of.into_values().map(|(thread, _)| thread).collect());
     }
-    (listeners(facts) == all.len()).then_some(all)
+    // One that has no connection yet did nothing.
+    (listeners(facts) >= all.len()).then_some(all)
 }
 
 /// How many sockets listen at the address that has most of them.

@@ -124,6 +124,7 @@ fn where_one_worker_is_held_and_the_others_wait_for_work_the_world_does_not_stop
     assert_eq!(judged(workers(4, 250, seldom)), world, "it waits for work most of the time");
     let in_turn = |second, thread| if second % 4 == thread { "hrtimer_nanosleep" } else { "ep_poll" };
     assert_eq!(judged(workers(4, 250, in_turn)), world, "it is another one each time");
+    assert_eq!(judged(workers(5, 250, third)), held, "one more has no connection, and does nothing");
     assert_eq!(judged(workers(1, 250, third)), world, "with one listener it may be a timer's");
     assert_eq!(judged(workers(4, 5_000, third)), world, "it wakes far more often than there are slow replies");
     assert_eq!(judged(workers(4, 100, third)), world, "it wakes more seldom than that");
