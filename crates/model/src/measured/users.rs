@@ -8,8 +8,9 @@ use crate::latency::{AtLeast, Kind, LatencySet};
 use hdrhistogram::Counter;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
-/// A connection starves where it got less than this share of what those well served got.
+/// A connection starves where it got less than this share of what those well served by its origin got.
 pub const HARDLY_SHARE: f64 = 0.1;
 /// Nor has it been served when its last reply is further back than this share of the measured time.
 pub const SILENT_SHARE: f64 = 0.25;
@@ -19,6 +20,8 @@ pub const REPLIES_MIN: u64 = 10;
 /// What one connection was asked and gave, over all its lives, warm-up excluded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
+    /// The plan's origin that it goes to.
+    pub origin: u16,
     /// Requests that it took up, those that waited for it to be made included.
     pub asked: u32,
     /// Replies that came, whatever they said.
@@ -95,6 +98,10 @@ impl Users {
         let (first, last) = (asked[0], asked[asked.len() - 1]);
         let served: u64 = asked.iter().map(|tally| u64::from(tally.answered)).sum();
         let squares: f64 = asked.iter().map(|tally| f64::from(tally.answered).powi(2)).sum();
+        // Of two origins one may take longer by what it is asked: that is no want of its users beside the other's.
+        let mut of_origin: BTreeMap<u16, Vec<&Tally>> = BTreeMap::new();
+        asked.iter().for_each(|tally| of_origin.entry(tally.origin).or_default().push(tally));
+        let usual: BTreeMap<u16, u32> = of_origin.iter().map(|(origin, asked)| (*origin, well_served(asked))).collect();
         let well_served = u64::from(well_served(&asked));
         let silent_ms = (to_ms.saturating_sub(from_ms) as f64 * SILENT_SHARE) as u64;
         let starves = |tally: &Tally| {
@@ -104,8 +111,9 @@ impl Users {
             // Of an open pace it may have been due long before it left, behind others: the connection gave replies meanwhile.
             let waits_ms = to_ms.saturating_sub(u64::from(tally.waits_since_ms.max(tally.last_reply_ms)));
             let is_silent = tally.waits_since_ms != u32::MAX && waits_ms > silent_ms;
-            let hardly = (f64::from(tally.answered)) < HARDLY_SHARE * well_served as f64;
-            was_asked_enough && (is_silent || hardly)
+            let of_its_origin = usual.get(&tally.origin).copied().unwrap_or(0);
+            let hardly = f64::from(tally.answered) < HARDLY_SHARE * f64::from(of_its_origin);
+            was_asked_enough && (is_silent || hardly || tally.answered == 0)
         };
         let starving: Vec<&&Tally> = asked.iter().filter(|tally| starves(tally)).collect();
         let others_were_served = well_served >= REPLIES_MIN && starving.len() < asked.len();
@@ -163,11 +171,11 @@ mod tests {
     use super::*;
 
     fn served(n: u32) -> Tally {
-        Tally { asked: n + 1, answered: n, last_reply_ms: 9_990, waits_since_ms: 9_990 }
+        Tally { asked: n + 1, answered: n, last_reply_ms: 9_990, waits_since_ms: 9_990, ..Tally::default() }
     }
 
     fn never() -> Tally {
-        Tally { asked: 3, answered: 0, last_reply_ms: 0, waits_since_ms: 8_000 }
+        Tally { asked: 3, waits_since_ms: 8_000, ..Tally::default() }
     }
 
     #[test]
@@ -188,6 +196,17 @@ mod tests {
     }
 
     #[test]
+    fn one_of_two_origins_may_take_longer_and_one_that_gives_nothing_leaves_its_users_unserved() {
+        let of = |origin, answered| Tally { origin, asked: answered, waits_since_ms: u32::MAX, ..served(answered) };
+        let both = |slow: [Tally; 8]| Users::of(&[[of(0, 35_000); 8], slow].concat(), 0, 10_000, true).starved;
+        assert_eq!(both([of(1, 190); 8]), 0, "each has what its origin gives");
+        let mut one = [of(1, 190); 8];
+        one[3] = of(1, 12);
+        assert_eq!(both(one), 1, "its origin gave others far more");
+        assert_eq!(both([Tally { origin: 1, ..never() }; 8]), 8, "it gave nothing to anybody");
+    }
+
+    #[test]
     fn those_served_alike_do_not_starve_and_those_lost_half_way_do() {
         let even: Vec<Tally> = (0..64).map(|i| served(1000 + i * 10)).collect();
         let users = Users::of(&even, 0, 10_000, false);
@@ -195,7 +214,8 @@ mod tests {
         assert!(users.jain_index > 0.95);
         let mut half = even;
         for tally in &mut half[..20] {
-            *tally = Tally { asked: 501, answered: 500, last_reply_ms: 5_000, waits_since_ms: 5_000 };
+            *tally =
+                Tally { asked: 501, answered: 500, last_reply_ms: 5_000, waits_since_ms: 5_000, ..Tally::default() };
         }
         let users = Users::of(&half, 0, 10_000, false);
         assert_eq!((users.starved, users.starved_since_ms, users.never_served), (20, Some(5_000), 0));
@@ -216,7 +236,13 @@ mod tests {
         let all_silent = vec![never(); 10];
         assert_eq!(Users::of(&all_silent, 0, 10_000, false).starved, 0);
         let few: Vec<Tally> = (0..10)
-            .map(|i| Tally { asked: 2, answered: u32::from(i > 5), last_reply_ms: 1, waits_since_ms: 2 })
+            .map(|i| Tally {
+                asked: 2,
+                answered: u32::from(i > 5),
+                last_reply_ms: 1,
+                waits_since_ms: 2,
+                ..Tally::default()
+            })
             .collect();
         assert_eq!(Users::of(&few, 0, 10_000, false).starved, 0);
         assert_eq!(Users::of(&[], 0, 10, false).connections, 0);

@@ -267,7 +267,7 @@ impl<C, R> Connection<C, R> {
 
     /// What it was asked and gave in all.
     pub fn tally_at_end(&self) -> Tally {
-        let mut tally = self.tally;
+        let mut tally = Tally { origin: self.origin, ..self.tally };
         tally.add(self.sent, self.answered);
         tally
     }
