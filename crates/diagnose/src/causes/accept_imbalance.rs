@@ -7,7 +7,7 @@
 //! them (the target is slow to accept as a whole). What only the kept connections of a worker suffer is not seen at its listener.
 //! Source: socket(7), SO_REUSEPORT: the kernel chooses by a hash of the addresses, whatever waits there already.
 
-use crate::evidence::{Client, Sockets};
+use crate::evidence::Sockets;
 use crate::facts::{Facts, percent};
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
 use crate::thresholds::{ONE_LISTENER, SLOW_TIME};
@@ -67,14 +67,8 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     if with_some.len() < READINGS_MIN || !is_many || share < ONE_LISTENER.value || led < LEADS_MIN {
         return Verdict::refuted("connections did not wait at one of the listeners").because(sockets.into());
     }
-    let (slow, slow_time) = (facts.kinds.slow, facts.kinds.slow_time.unwrap_or(0.0));
-    let text = format!(
-        "{} of the requests were slow, and took {} of all time beyond what others of their kind take",
-        percent(slow),
-        percent(slow_time)
-    );
-    let client = facts.piece::<Client>(text, "slow.time_share", slow_time, "ratio").from(SLOW_TIME.value);
-    if slow_time < SLOW_TIME.value {
+    let client = super::of_loss::slow_requests(facts);
+    if facts.kinds.slow_time.unwrap_or(0.0) < SLOW_TIME.value {
         return Verdict::refuted("no requests were slow beside others").because(sockets.into()).because(client.into());
     }
     let title =

@@ -14,7 +14,8 @@
 //! probes' windows to tell), where segments were sent again, as many as requests stood still, and where only requests stood that
 //! were the first on their connection, though others came. Needs four pauses of 10 ms.
 
-use super::held_worker::{HELD, are_behind_slow_ones, held_worker};
+use super::held_worker::{are_behind_slow_ones, held, held_worker, is_held};
+use super::of_loss;
 use super::pauses::{Pauses, is_alone, of_new_connections, pauses, slow_share};
 use crate::evidence::{Client, Kernel, Piece, Process};
 use crate::facts::{Facts, duration, percent};
@@ -54,6 +55,7 @@ const READINGS_MIN: usize = 5;
 const READINGS_ASKED_MIN: usize = 4;
 /// A reading that began so long before the end of a pause lies in it.
 const LOOKED_NS: u64 = 10_000_000;
+
 /// See the file's head.
 pub const RULE: CauseRule =
     CauseRule { id: "event-loop-blocked", needs: Needs::Connections, reads: &[&["process/threads"]], judge };
@@ -170,7 +172,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
 /// are seen to be a connection's.
 fn of_one_worker(facts: &Facts<'_>, has_pauses: bool) -> Option<Verdict<OfTarget>> {
     let held = held_worker(facts)?;
-    let (slow, slow_time) = (facts.kinds.slow, facts.kinds.slow_time.unwrap_or(0.0));
+    let slow_time = facts.kinds.slow_time.unwrap_or(0.0);
     let starved = facts.recording.totals.users.filter(|users| users.starved > 0);
     let (client, of) = match starved {
         Some(users) => {
@@ -180,15 +182,7 @@ fn of_one_worker(facts: &Facts<'_>, has_pauses: bool) -> Option<Verdict<OfTarget
                 LossKind::Starved,
             )
         }
-        None => {
-            let text = format!(
-                "{} of the requests were slow, and took {} of all time beyond what others of their kind take",
-                percent(slow),
-                percent(slow_time)
-            );
-            let client = facts.piece::<Client>(text, "slow.time_share", slow_time, "ratio").from(SLOW_TIME.value);
-            (client, LossKind::Slow)
-        }
+        None => (of_loss::slow_requests(facts), LossKind::Slow),
     };
     if starved.is_none() && (slow_time < SLOW_TIME.value || !(has_pauses || are_behind_slow_ones(facts))) {
         return None;
@@ -236,9 +230,7 @@ fn stood(facts: &Facts<'_>, paused: f64) -> Option<Piece<Process>> {
     if working.len() != 1 || stands.readings.len() < READINGS_MIN {
         return None;
     }
-    let of = |stand| stands.share(stand).unwrap_or(0.0);
-    let share: f64 = HELD.iter().map(|(stand, _)| of(*stand)).sum();
-    let (_, what) = HELD.into_iter().max_by(|a, b| of(a.0).total_cmp(&of(b.0)))?;
+    let (share, what) = held(&stands);
     let text = format!("its only working thread {what} {} of the time", percent(share));
     let piece = facts.piece::<Process>(text, "target.threads_in_one_wait", share, "ratio").from(0.5 * paused);
     (share > 0.0 && share >= 0.5 * paused).then_some(piece)
@@ -258,11 +250,8 @@ fn did_nothing(facts: &Facts<'_>, pauses: &Pauses, wanted: f64) -> Option<Piece<
         let at_ns = u64::try_from(at_ns).unwrap_or(0);
         pauses.all.iter().any(|gap| gap.from_ns <= at_ns && at_ns.saturating_add(LOOKED_NS) <= gap.to_ns)
     };
-    let within = facts.snapshots().filter(|snapshot| is_within(snapshot.at_ns));
-    if within
-        .flat_map(|snapshot| facts.stands_at(snapshot, &working))
-        .any(|stand| !HELD.iter().any(|(held, _)| *held == stand))
-    {
+    let mut within = facts.snapshots().filter(|snapshot| is_within(snapshot.at_ns));
+    if within.any(|snapshot| facts.stands_at(snapshot, &working).into_iter().any(|stand| !is_held(stand))) {
         return None;
     }
     let text = format!(

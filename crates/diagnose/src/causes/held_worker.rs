@@ -13,7 +13,7 @@ use model::request::RequestEnd;
 use std::collections::BTreeMap;
 
 /// Waits for something else than work, and how they are told.
-pub(super) const HELD: [(Stand, &str); 3] = [
+const HELD: [(Stand, &str); 3] = [
     (Stand::Sleep, "slept"),
     (Stand::Disk, "waited for a disk"),
     (Stand::Child, "waited for a process that it had started"),
@@ -39,6 +39,18 @@ const OTHERS_BEHIND_MAX: f64 = 0.2;
 /// Fewer requests of either kind say nothing.
 const REQUESTS_MIN: usize = 10;
 
+/// The share of their time in which some threads waited for something else than work, 0..=1, and for what most.
+pub(super) fn held(stands: &Stands) -> (f64, &'static str) {
+    let of = HELD.map(|(stand, what)| (stands.share(stand).unwrap_or(0.0), what));
+    let most = of.into_iter().fold((0.0, HELD[0].1), |most, one| if one.0 > most.0 { one } else { most });
+    (of.iter().map(|(share, _)| share).sum(), most.1)
+}
+
+/// Whether who stands so waits for something else than work.
+pub(super) fn is_held(stand: Stand) -> bool {
+    HELD.iter().any(|(held, _)| *held == stand)
+}
+
 /// The one that is held.
 pub(super) struct HeldWorker {
     pub(super) title: String,
@@ -48,49 +60,50 @@ pub(super) struct HeldWorker {
 
 /// `None`: they do alike, there are no several, or they were not looked at often enough.
 pub(super) fn held_worker(facts: &Facts<'_>) -> Option<HeldWorker> {
-    let workers = workers(facts)?;
+    let listeners = listeners(facts);
+    let workers = workers(facts, listeners)?;
     let connections = u64::from(facts.recording.plan.connections);
     if !(2..=WORKERS_MAX).contains(&workers.len()) || connections <= workers.len() as u64 {
         return None;
     }
     let all: Vec<Worker> = workers.into_iter().map(|thread| Worker::of(facts, thread)).collect();
     let is_seen = all.iter().all(|worker| worker.stands.readings.len() >= READINGS_MIN);
-    is_seen.then(|| asleep(facts, &all).or_else(|| full(facts, &all))).flatten()
+    // One that has no connection did nothing, and counts all the same.
+    let count = all.len().max(listeners);
+    is_seen.then(|| asleep(facts, &all, count).or_else(|| full(facts, &all, count))).flatten()
 }
 
 /// One that waits for something else than work, and leaves its CPU as seldom as slow replies come.
-fn asleep(facts: &Facts<'_>, all: &[Worker]) -> Option<HeldWorker> {
-    let (one, others) = parted(all, Worker::held)?;
+fn asleep(facts: &Facts<'_>, all: &[Worker], count: usize) -> Option<HeldWorker> {
+    let (one, others) = parted(all, |worker| held(&worker.stands).0)?;
+    let (share, what) = held(&one.stands);
     let (left_per_s, slow_per_s) = (facts.left_cpu_per_s(one.thread)?, slow_per_s(facts));
     let serves = slow_per_s > 0.0 && LEAVES_A_REPLY.contains(&(left_per_s / slow_per_s));
-    if one.held() < WORKER_HELD.value || !serves || !others.iter().all(|worker| worker.is_free()) {
+    if share < WORKER_HELD.value || !serves || !others.iter().all(|worker| worker.is_free()) {
         return None;
     }
-    let (_, what) = HELD.into_iter().max_by(|a, b| one.share(a.0).total_cmp(&one.share(b.0)))?;
-    let count = all.len().max(listeners(facts));
     let text = format!(
         "one of its {count} workers {what} {} of the time and left its CPU {left_per_s:.0} times a second, with {slow_per_s:.0} slow replies; \
          the other{} worked or waited for work",
-        percent(one.held()),
+        percent(share),
         plural(others.len())
     );
-    let process = facts.piece::<Process>(text, "target.worker_held", one.held(), "ratio").from(WORKER_HELD.value);
+    let process = facts.piece::<Process>(text, "target.worker_held", share, "ratio").from(WORKER_HELD.value);
     let title = format!(
         "one of the target's {count} workers is held up (it {what} {} of the time), and all that it has taken wait for it",
-        percent(one.held())
+        percent(share)
     );
     Some(HeldWorker { title, process })
 }
 
 /// One that wants all of a CPU, while the others have time left.
-fn full(facts: &Facts<'_>, all: &[Worker]) -> Option<HeldWorker> {
+fn full(facts: &Facts<'_>, all: &[Worker], count: usize) -> Option<HeldWorker> {
     let (one, others) = parted(all, Worker::wanted)?;
     let has_room = |worker: &&Worker| worker.is_free() && worker.wanted() <= ROOM_MAX;
     if one.wanted() < WORKER_FULL.value || !others.iter().all(has_room) {
         return None;
     }
     let most = others.iter().map(|worker| worker.wanted()).fold(0.0, f64::max);
-    let count = all.len().max(listeners(facts));
     let text = format!(
         "one of its {count} workers ran or wanted a CPU {} of the time, the other{} at most {}",
         percent(one.wanted()),
@@ -131,23 +144,19 @@ impl Worker {
         self.stands.share(of).unwrap_or(0.0)
     }
 
-    fn held(&self) -> f64 {
-        HELD.iter().map(|(stand, _)| self.share(*stand)).sum()
-    }
-
     fn wanted(&self) -> f64 {
         self.share(Stand::Running)
     }
 
     fn is_free(&self) -> bool {
         let waits = self.share(Stand::Events) + self.share(Stand::Accept);
-        self.held() <= OTHERS_HELD_MAX && self.wanted() + waits >= OTHERS_FREE_MIN
+        held(&self.stands).0 <= OTHERS_HELD_MAX && self.wanted() + waits >= OTHERS_FREE_MIN
     }
 }
 
 /// The threads that serve, where they can be told from others.
-fn workers(facts: &Facts<'_>) -> Option<Vec<(ProcessId, u32)>> {
-    let ran = |thread| facts.stands(&[thread].into()).wanted_cpu.unwrap_or(0.0);
+fn workers(facts: &Facts<'_>, listeners: usize) -> Option<Vec<(ProcessId, u32)>> {
+    let ran = |thread| facts.wanted_cpu(&[thread].into()).unwrap_or(0.0);
     let serves = |thread: &(ProcessId, u32)| {
         facts.left_cpu_per_s(*thread).is_some_and(|leaves| leaves >= LEAVES_MIN) || ran(*thread) >= RUN_MIN
     };
@@ -164,7 +173,7 @@ fn workers(facts: &Facts<'_>) -> Option<Vec<(ProcessId, u32)>> {
         return Some(of.into_values().map(|(thread, _)| thread).collect());
     }
     // One that has no connection yet did nothing.
-    (listeners(facts) >= all.len()).then_some(all)
+    (listeners >= all.len()).then_some(all)
 }
 
 /// How many sockets listen at the address that has most of them.

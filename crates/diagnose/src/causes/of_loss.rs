@@ -2,7 +2,9 @@
 //! starved those that it leaves out, of the slow requests' time what its delays are. A rule states no share that is not counted so, or
 //! measured by itself.
 
+use crate::evidence::{Client, Piece};
 use crate::facts::{Facts, taken_ns};
+use crate::thresholds::SLOW_TIME;
 use model::finding::LossKind;
 use model::request::{Request, RequestEnd};
 use model::{ErrorKind, Snapshot};
@@ -44,6 +46,13 @@ pub(super) fn not_taken(facts: &Facts<'_>) -> f64 {
     }
     // An attempt to connect that was no request's is kept nowhere, and counted.
     if all > 0.0 { its_own / all } else { failed_by(facts, &NOT_LET_IN) }
+}
+
+/// That some requests were slow, beside others of their kind.
+pub(super) fn slow_requests(facts: &Facts<'_>) -> Piece<Client> {
+    let slow_time = facts.kinds.slow_time.unwrap_or(0.0);
+    let text = crate::ledger::slow_in_words(facts, slow_time);
+    facts.piece::<Client>(text, "slow.time_share", slow_time, "ratio").from(SLOW_TIME.value)
 }
 
 /// Of the connections that starved those that no reply ever came on, or as many as waited at the listener, 0..=1; `None` where none starved, or

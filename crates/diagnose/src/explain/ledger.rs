@@ -168,13 +168,17 @@ fn slow(facts: &Facts<'_>) -> Option<Loss> {
     if kinds.slow_count < SLOW_MIN || !(is_targets(facts) || is_lossy(facts) || is_at_rest()) {
         return None;
     }
-    let text = format!(
+    Some(loss(LossKind::Slow, share, slow_in_words(facts, share)))
+}
+
+/// How many requests were slow, and how much of all time that is, in a sentence without an end.
+pub(crate) fn slow_in_words(facts: &Facts<'_>, share: f64) -> String {
+    format!(
         "{} of the {}s were slow, and took {} of all time beyond what others of their kind take",
-        percent(kinds.slow),
+        percent(facts.kinds.slow),
         facts.recording.plan.unit(),
         percent(share)
-    );
-    Some(loss(LossKind::Slow, share, text))
+    )
 }
 
 /// How long requests were in the target on average by the client's stamps, nanoseconds, the way there and back left out.

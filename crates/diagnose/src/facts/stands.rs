@@ -277,7 +277,7 @@ impl Facts<'_> {
     }
 
     /// The share of their time in which some threads had a CPU or waited for one, 0..=1; `None`: that was not read of each of them.
-    fn wanted_cpu(&self, of: &BTreeSet<(ProcessId, u32)>) -> Option<f64> {
+    pub fn wanted_cpu(&self, of: &BTreeSet<(ProcessId, u32)>) -> Option<f64> {
         let window = self.read_window()?;
         let (mut wanted_ns, mut lived_ns) = (0.0, 0.0);
         for (process, tid) in of {

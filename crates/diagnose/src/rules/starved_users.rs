@@ -1,7 +1,7 @@
 //! `starved-users`: connections that never or hardly got a reply, while others were served.
 //!
 //! Evidence: replies of each connection, summed up in [`model::users::Users`]: how many starved (never served, less than a
-//! tenth of what those well served got, or silent for the last quarter of the run with a request due), how unevenly the
+//! tenth of what those well served by its origin got, or silent for the last quarter of the run with a request due), how unevenly the
 //! replies were spread (Jain's index), and the response time over users' time beside that over requests, in which fast
 //! users outvote the rest. An error from a tenth of the connections on, else a warning. Refuted where none starved;
 //! not observable where nobody counted (held connections, bursts, recordings that were cut off). The target's
