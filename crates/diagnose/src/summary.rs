@@ -53,6 +53,9 @@ const COMING_LAST: usize = 2;
 const COMING_BYTES: f64 = 1.0 / 3.0;
 /// Attempts for each request of an interval from which on retries are a storm.
 const STORM_TIMES: f64 = 2.0;
+/// Fewer requests of others, or a smaller share of all, leave the figures what they are: a health check, a scrape.
+const OTHERS_MIN: u64 = 20;
+const OTHERS_SHARE_MIN: f64 = 0.1;
 /// A thread that wants less of the time than this is not held up by much, whatever share of it.
 const WANTED_MIN: f64 = 0.1;
 
@@ -78,6 +81,7 @@ pub(crate) fn summary(facts: &Facts<'_>, expectations: &[Judgement], recoveries:
     all.extend(spoke_first(facts).map(|text| remark("spoke-first", text)));
     all.extend(starved(facts).map(|text| remark("users-starved", text)));
     all.extend(unfinished(facts).map(|text| remark("unfinished", text)));
+    all.extend(other_clients(facts).map(|text| remark("other-clients", text)));
     // What was not said to be expected need not be said where the reason is.
     let is_told = !all.is_empty();
     let not_met = expectations.iter().filter(|e| e.state == ExpectationState::NotMet && (e.is_stated || !is_told));
@@ -103,6 +107,26 @@ fn disrupted(facts: &Facts<'_>, recoveries: &[Recovery]) -> Option<String> {
         n => format!(" (and {n} more disruptions)"),
     };
     Some(format!("{}{more}", sentence(worst, facts.recording.plan.unit())))
+}
+
+/// Other clients put load on, too: what the target carries is more than this load's figures say. By the probes' windows, so not said of
+/// several generators or loads of plimsoll, which are each other's others.
+fn other_clients(facts: &Facts<'_>) -> Option<String> {
+    let is_alone = facts.recording.capsule.generators.is_none() && facts.recording.capsule.together.is_none();
+    let (all, others) = (facts.counted("sockets.requests")?, facts.counted("sockets.others_requests")?);
+    let share = others as f64 / all.max(1) as f64;
+    if !is_alone || others < OTHERS_MIN || share < OTHERS_SHARE_MIN {
+        return None;
+    }
+    let own_per_s = facts.recording.totals.requests_per_s();
+    Some(format!(
+        "other clients put load on the target, too: {} of the requests that the probes saw there ({} of {}); these figures are of this load alone, \
+         and the target answered about {}/s in all",
+        percent(share),
+        show_grouped(others),
+        show_grouped(all),
+        grouped(own_per_s / (1.0 - share).max(1.0 / all.max(1) as f64))
+    ))
 }
 
 /// Retries made the load a multiple of what was meant, when the target could bear it least.

@@ -5,7 +5,9 @@
 //! was asked or whose first request fails, while some connections go on well; (sockets) fewer connections were established and accepted at
 //! the target than asked for, by the median of the readings, or (process) it never had descriptors open for all of them. Refuted
 //! where failures fall on any request, where the queue of the listener overflows or descriptors are at their limit (those have names
-//! of their own), where a process ended, or where as many were established and accepted as asked for. Needs twenty failures.
+//! of their own), where a process ended, or where as many were established and accepted as asked for. Needs twenty failures. A target that closes
+//! connections without a request to make room for new ones (nginx, where its `worker_connections` are used up) loses now and then a request that is on its way:
+//! then most failures are of new connections, it closes nearly all that were made, and both pieces about it are needed.
 //!
 //! Evidence where they are left waiting: (client) some connections never got a reply while others were served; (sockets) some
 //! waited to be accepted in nearly every reading, while those that had been accepted stayed as many. A target that accepts
@@ -32,6 +34,9 @@ const FIRST_ORDINAL: u32 = 2;
 const HELD_MAX: f64 = 0.9;
 /// So many of the failures must be of first requests.
 const FIRST_MIN: f64 = 0.9;
+/// The same where the target closes those that ask nothing, too; and so many of all that were made it must have closed.
+const FIRST_MIN_MADE_ROOM: f64 = 0.5;
+const CLOSED_MIN: f64 = 0.9;
 /// Of those left waiting: so many readings must show some in the listener's queue.
 const WAITING_READINGS: f64 = 0.9;
 const READINGS_MIN: usize = 4;
@@ -72,8 +77,12 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
             show_grouped(n)
         ),
     };
-    let client = facts.piece::<Client>(text, "failed.first_share", first, "ratio").from(FIRST_MIN);
-    if first < FIRST_MIN {
+    // Who is closed to make room fails, too, where its request was on its way.
+    let connections = &facts.recording.totals.sum.counts;
+    let makes_room = connections.closed_by_peer as f64 >= CLOSED_MIN * connections.connected as f64;
+    let first_min = if makes_room { FIRST_MIN_MADE_ROOM } else { FIRST_MIN };
+    let client = facts.piece::<Client>(text, "failed.first_share", first, "ratio").from(first_min);
+    if first < first_min {
         return Verdict::refuted("requests failed on connections that had been served").because(client.into());
     }
     let well: BTreeSet<(u16, u32)> = facts
@@ -111,7 +120,8 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         facts.piece::<Process>(text, "target.descriptors", open as f64, "descriptors").from(asked as f64)
     });
     let is_held = usual >= HELD_MAX * asked as f64;
-    if usual < 1.0 || (is_held && process.is_none()) {
+    let is_sure = first >= FIRST_MIN || (!is_held && process.is_some());
+    if usual < 1.0 || (is_held && process.is_none()) || !is_sure {
         return Verdict::refuted("the target held all connections").because(client.into()).because(sockets.into());
     }
     // Those that are left without a reply fail by their time limit, those that are turned away by what comes.
@@ -123,13 +133,15 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     } else {
         "turns further ones away"
     };
-    let title = format!("the target serves {} connections and {does}", well.len());
+    // Those that it closes to make room take turns, so that more of them are served than there is room for.
+    let (served, share) = if first >= FIRST_MIN { (well.len(), first) } else { (usual as usize, 1.0) };
+    let title = format!("the target serves {served} connections and {does}");
     let verdict = match process.filter(|_| is_held) {
         Some(process) => Verdict::proved(Severity::Error, title, client, process),
         None => Verdict::proved(Severity::Error, title, client, sockets),
     };
     verdict
-        .explains(LossKind::Failed, first, first * 0.9, 1.0)
+        .explains(LossKind::Failed, share, first * 0.9, 1.0)
         .remedy("Raise its maximum of connections (maxclients, max_connections, workers), or let clients share fewer connections")
         .check("ss -tn state established '( sport = :PORT )' | wc -l # while one client more tries")
         .confidence(0.85)

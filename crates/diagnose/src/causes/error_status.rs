@@ -5,9 +5,13 @@
 //! word. Refuted where every reply was a good one (`--expect-status` may accept a 404) and for protocols whose replies have
 //! no outcome. An error where more than a hundredth of the requests are concerned: they may be cheaper than what was meant
 //! to be measured (see `fast-failures`), so throughput and latency are not the service's.
+//!
+//! What it says of a server that the target itself asks: (sockets) its connections to that stand unanswered (SYN-SENT) in half of the readings and
+//! more; or (kernel) at least nine tenths as many connects failed on this machine as replies say failure, not counting the load's own.
 
-use crate::evidence::{Client, Piece, Replies};
+use crate::evidence::{Client, Kernel, Piece, Replies, Sockets};
 use crate::facts::{Facts, percent};
+use crate::history::Subject;
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict, past};
 use model::finding::{Evidence, LossKind, Severity};
 use model::units::show_grouped;
@@ -17,6 +21,14 @@ use std::cmp::Reverse;
 const MANY: f64 = 0.01;
 /// Statuses named, the most frequent first.
 const NAMED_MAX: usize = 5;
+
+/// In so many of the readings, and so many there must be, connections stand unanswered.
+const UNANSWERED_MIN: f64 = 0.5;
+const READINGS_MIN: usize = 3;
+/// For each reply that says failure so many connects failed.
+const FAILED_CONNECTS_MIN: f64 = 0.9;
+/// Fewer of them may be anybody's.
+const FAILED_MIN: f64 = 20.0;
 
 /// See the file's head.
 pub const RULE: CauseRule = CauseRule { id: "error-status", needs: Needs::Connections, reads: &[], judge };
@@ -45,13 +57,61 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         || facts.piece::<Replies>("each was whole, by its own length", "replies.whole", failed as f64, "replies"),
         Piece::of,
     );
+    let backend = Backend::of(facts, failed as f64);
+    let (title, remedy) = match &backend {
+        Some(backend) => (format!("{title}{}", backend.text), backend.remedy),
+        None => (title, remedy),
+    };
     let of_failures = failed as f64 / crate::ledger::failures(facts).max(1.0);
     Verdict::proved(severity, title, client, said)
+        .because_all(backend.map(|backend| backend.because))
         .because_all(named)
         .explains(LossKind::Failed, of_failures, of_failures * 0.9, of_failures)
         .remedy(remedy)
         .check(protocol.by_hand(plan.origins.first()))
         .confidence(past(share, MANY).max(0.5))
+}
+
+/// That the target cannot connect to a server that it asks.
+struct Backend {
+    text: String,
+    because: Evidence,
+    remedy: &'static str,
+}
+
+impl Backend {
+    /// `None`: it can, it asks nobody, or it was not seen.
+    fn of(facts: &Facts<'_>, failed: f64) -> Option<Self> {
+        let asked = facts.asked(READINGS_MIN).unwrap_or_default();
+        if let Some(asked) = asked.iter().find(|asked| asked.connecting_share() >= UNANSWERED_MIN) {
+            let share = asked.connecting_share();
+            let most = asked.connecting.iter().max().copied().unwrap_or(0);
+            let because = format!(
+                "in {} of the readings up to {most} of its connections to {} stood unanswered (SYN-SENT)",
+                percent(share),
+                asked.remote
+            );
+            return Some(Self {
+                text: format!(": {}, which it asks, does not answer its connects", asked.remote),
+                because: facts.piece::<Sockets>(because, "outgoing.connecting_share", share, "ratio").from(UNANSWERED_MIN).into(),
+                remedy: "Look at the server that it asks, and the way there: is it alive, is the queue of its listener full (ss -ltn), is there a filter",
+            });
+        }
+        let own = facts.recording.totals.sum.counts.connect_failed as f64;
+        let connects = facts.grown(Subject::Network, "tcp_attempt_fails")? - own;
+        if failed < FAILED_MIN || connects < FAILED_CONNECTS_MIN * failed {
+            return None;
+        }
+        let because = format!(
+            "{} connects failed on this machine meanwhile, and none of them is this load's",
+            show_grouped(connects as u64)
+        );
+        Some(Self {
+            text: ", and as many of its own connects fail: it does not reach a server that it asks".to_owned(),
+            because: facts.piece::<Kernel>(because, "tcp_attempt_fails", connects, "connections").from(FAILED_CONNECTS_MIN * failed).into(),
+            remedy: "Look at the server that the target asks: is it running, and where the target expects it (its error log says whom it asks)",
+        })
+    }
 }
 
 /// The statuses or words that say failure, the most frequent first.

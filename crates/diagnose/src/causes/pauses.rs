@@ -29,6 +29,8 @@ pub(crate) struct Pauses {
     pub(crate) every_ns: f64,
 }
 
+/// Who stands in a pause from its beginning to its end was under way outside of all of them for no longer than so many times its length.
+const OUTSIDE_TIMES: f64 = 2.0;
 /// Fewer are chance.
 const PAUSES_MIN: usize = 4;
 /// A pause that outlasts the load may be so many times as long as the longest within it.
@@ -73,6 +75,7 @@ fn found(facts: &Facts<'_>) -> Option<Pauses> {
     let longest_ns = all.iter().filter(|gap| is_within(gap)).map(Gap::length_ns).max().unwrap_or(0);
     all.retain(|gap| is_within(gap) || gap.length_ns() as f64 <= ALIKE * longest_ns as f64);
     all.sort_by_key(|gap| gap.from_ns);
+    all = held_up(facts, all);
     let unanswered = Unanswered::of(facts);
     all = all.iter().filter(|gap| !unanswered.is_all_of(gap, &all)).copied().collect();
     // Long ones that come at regular times and last alike are no chance, whatever the generator did meanwhile; of others those
@@ -89,6 +92,35 @@ fn found(facts: &Facts<'_>) -> Option<Pauses> {
 /// at regular times, whatever is asked, tells them apart.
 pub(super) fn is_alone(facts: &Facts<'_>) -> bool {
     facts.recording.plan.connections == 1 && facts.working().len() == 1
+}
+
+/// Those in which requests were held up. Where each takes 100 ms by itself, be it for the first seconds alone or on a path of its own, some 20 ms
+/// often pass in which two are under way and none ends, and nobody was stopped: those that stood there were under way for far longer than
+/// such spans account for.
+fn held_up(facts: &Facts<'_>, gaps: Vec<Gap>) -> Vec<Gap> {
+    let spans = joined(gaps.iter().map(|gap| (gap.from_ns, gap.to_ns)).collect());
+    let requests = &facts.recording.requests;
+    // What was not sent yet is held up by its connect, which may take longer than any pause.
+    let is_good = |request: &&Request| request.end == RequestEnd::Ok && request.sent_ns > 0;
+    let good = requests.drawn().chain(requests.slowest()).filter(is_good);
+    let mut under_way: Vec<(u64, u64)> = good.map(|request| (request.sent_ns, request.ended_ns)).collect();
+    under_way.sort_unstable();
+    under_way.dedup();
+    let longest_ns = under_way.iter().map(|(from_ns, to_ns)| to_ns.saturating_sub(*from_ns)).max().unwrap_or(0);
+    let outside_ns = |(from_ns, to_ns): &(u64, u64)| {
+        let first = spans.partition_point(|span| span.1 <= *from_ns);
+        let within = spans[first..].iter().take_while(|span| span.0 < *to_ns);
+        let within_ns = within.map(|span| span.1.min(*to_ns).saturating_sub(span.0.max(*from_ns)));
+        let within_ns = within_ns.fold(0, u64::saturating_add);
+        to_ns.saturating_sub(*from_ns).saturating_sub(within_ns) as f64
+    };
+    let is_pause = |gap: &Gap| {
+        let first = under_way.partition_point(|(from_ns, _)| from_ns.saturating_add(longest_ns) < gap.to_ns);
+        let began = under_way[first..].iter().take_while(|(from_ns, _)| *from_ns <= gap.from_ns);
+        let outside: Vec<f64> = began.filter(|(_, to_ns)| *to_ns >= gap.to_ns).map(outside_ns).collect();
+        outside.is_empty() || median(outside) <= OUTSIDE_TIMES * gap.length_ns() as f64
+    };
+    gaps.into_iter().filter(is_pause).collect()
 }
 
 /// Who was under way in pauses: requests whose replies came late, or those that never had one.

@@ -5,7 +5,7 @@
 
 use super::ledger::is_of_time;
 use super::run_queue::{Waited, is_for_a_turn};
-use super::standstill::Standstill;
+use super::standstill::{Standstill, stopped_process};
 use crate::causes::{cpu_throttled, deaths::ends_all_along, pauses::Stood};
 use crate::facts::{Facts, FirstRound, duration, percent};
 use crate::segments::worse::Worse;
@@ -13,6 +13,7 @@ use crate::summary::{Death, death, not_its_protocol, nothing_connected, still_co
 use crate::thresholds::{DEMAND_FULL, LITTLE_SLOW};
 use crate::validity::AGENT_LOST;
 use model::ErrorKind;
+use model::error_kind::FailureClass;
 use model::finding::{
     About, Explains, Finding, Loss, LossKind, Segment, Severity, Source, Standing, Status, Validity, ValidityState,
     WhatGives,
@@ -57,6 +58,8 @@ const STANDSTILL_MIN: f64 = 0.5;
 const OTHERS: [&str; 2] = ["neighbour", "cpu-contention"];
 /// That requests stand together, and not for what: who ended meanwhile may be.
 const PAUSES: [&str; 2] = ["stop-the-world", "event-loop-blocked"];
+/// What a generator runs out of itself.
+const GENERATORS_OWN: [ErrorKind; 3] = [ErrorKind::AddressNotAvailable, ErrorKind::TooManyFiles, ErrorKind::OutOfMemory];
 /// More generators are counted and not named.
 const NAMED_MAX: usize = 3;
 /// From this share on what is not explained is said, and what may be why where the generator was disturbed.
@@ -103,9 +106,11 @@ pub fn gives(
     {
         return says(Standing::Gives, text, None);
     }
-    // Where the generator was disturbed, what is not explained may be that; not a standstill at which it looked on.
-    let is_told =
-        validity.state != ValidityState::NotValid || standstill.as_ref().is_some_and(Standstill::was_looked_on);
+    // Where the generator was disturbed, what is not explained may be that; not a standstill at which it looked on, nor what its being
+    // late does not bring about.
+    let is_told = validity.state != ValidityState::NotValid
+        || standstill.as_ref().is_some_and(Standstill::was_looked_on)
+        || losses.first().is_some_and(|loss| is_none_of_the_generators(facts, loss.kind));
     let standstill = standstill.filter(|_| is_told);
     let stopped = standstill.as_ref().and_then(|standstill| standstill.why(facts));
     let is_beside = |first: &&Finding| {
@@ -189,7 +194,8 @@ pub fn gives(
             (_, 1) => "why is not known: one cause could not be looked at, see below".to_owned(),
             (_, unseen) => format!("why is not known: {unseen} causes could not be looked at, see below"),
         };
-        let why = stopped.map_or(why, |event| format!("meanwhile {}", event.text));
+        let stopped = stopped.map(|event| event.text.clone()).or_else(|| stopped_process(facts).filter(|_| is_told));
+        let why = stopped.map_or(why, |text| format!("meanwhile {text}"));
         let is_plain = death.is_none() && standstill.is_none() && beside.is_none() && limit.is_none();
         let room = room_beside(facts, losses, waited).filter(|_| is_plain);
         // What is plain to see comes first: that it died, and not that it was slow before.
@@ -304,6 +310,25 @@ fn stopped_for_good(death: &Death<'_>, facts: &Facts<'_>, losses: &[Loss]) -> Op
     let failed = losses.iter().find(|loss| loss.kind == LossKind::Failed);
     let lost = failed.map_or(String::new(), |loss| format!("{}, as ", loss.text));
     Some(format!("{lost}{}; {why}", death.said()))
+}
+
+/// Whether a loss of that kind cannot be what a generator has made that was late or kept from running: nearly all of the failures are the
+/// target's own words or doing, and none of them of a time limit; or some of the connections of its only worker starved, and others not.
+fn is_none_of_the_generators(facts: &Facts<'_>, kind: LossKind) -> bool {
+    let sum = &facts.recording.totals.sum;
+    match kind {
+        LossKind::Failed => {
+            let own = GENERATORS_OWN.iter().map(|kind| sum.errors.of(*kind)).fold(0, u64::saturating_add);
+            let may_be = sum.errors.of_class(FailureClass::Unanswered).saturating_add(own);
+            may_be as f64 <= (1.0 - NEARLY_ALL) * sum.counts.failed as f64
+        }
+        LossKind::Starved => {
+            let users = facts.recording.totals.users;
+            let is_some = users.is_some_and(|users| users.starved > 0 && users.starved < users.connections);
+            facts.recording.plan.threads == 1 && facts.recording.capsule.generators.is_none() && is_some
+        }
+        LossKind::Slow | LossKind::Waiting | LossKind::Capacity => false,
+    }
 }
 
 /// What befell the generator of a result that is not valid: all of it, as each may be why something was lost. `None`: nothing from outside.

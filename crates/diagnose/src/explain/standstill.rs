@@ -12,7 +12,9 @@ use crate::thresholds::{PAUSE_TIMES, SLOW_TIME};
 use model::event::Event;
 use model::latency::Kind;
 use model::request::Gap;
+use model::snapshot::Role;
 use model::units::show_grouped;
+use std::collections::BTreeMap;
 
 /// Shorter ones are seen in the quantiles, and a worker that was stopped may have slept up to 50 ms before that, which is not known to be
 /// its own doing.
@@ -25,6 +27,56 @@ const LOOKED_ON: f64 = 0.9;
 const SIGNAL_NS: i64 = 50_000_000;
 /// SIGSTOP, SIGTSTP, SIGTTIN and SIGTTOU of signal(7), on all architectures that we run on.
 const STOPS: [i32; 4] = [19, 20, 21, 22];
+/// The state of who is stopped, by proc_pid_stat(5).
+const STOPPED: char = 'T';
+
+/// Which process of the target somebody stopped, and it stood so for a tenth of a second or more: that for which it was longest, in a sentence
+/// without an end. What it had taken waits for it, while other processes may serve. That it goes on is told by nobody (the kernel
+/// does not deliver SIGCONT), so its threads' state counts; the event says who did it.
+pub(super) fn stopped_process(facts: &Facts<'_>) -> Option<String> {
+    let mut all: BTreeMap<u32, Stopped<'_>> = BTreeMap::new();
+    for snapshot in facts.snapshots() {
+        for process in snapshot.processes.iter().filter(|process| process.role == Role::Target) {
+            if !process.threads.is_empty() && process.threads.iter().all(|thread| thread.state == STOPPED) {
+                let stopped = all.entry(process.pid).or_insert(Stopped {
+                    name: &process.name,
+                    from_ns: snapshot.at_ns,
+                    to_ns: snapshot.at_ns,
+                });
+                stopped.to_ns = snapshot.at_ns;
+            }
+        }
+    }
+    let stop_of = |pid: u32, stopped: &Stopped<'_>| {
+        facts.recording.events.iter().rev().find(|event| {
+            is_stop(event) && event.details.pid == Some(pid) && event.at_ns <= stopped.from_ns
+        })
+    };
+    let lasted = |(pid, stopped): (u32, Stopped<'_>)| {
+        let event = stop_of(pid, &stopped);
+        let from_ns = event.map_or(stopped.from_ns, |event| event.at_ns);
+        let lasted_ns = stopped.to_ns.saturating_sub(from_ns);
+        let what = event.map_or_else(
+            || format!("the target's process {} ({pid}) was stopped (state T)", stopped.name),
+            |event| event.text.clone(),
+        );
+        (lasted_ns, format!("{what}, and stood still from second {:.1} to {:.1}", from_ns as f64 / 1e9, stopped.to_ns as f64 / 1e9))
+    };
+    let longest = all.into_iter().map(lasted).max_by_key(|(lasted_ns, _)| *lasted_ns);
+    longest.filter(|(lasted_ns, _)| *lasted_ns >= LENGTH_NS_MIN as i64).map(|(_, text)| text)
+}
+
+/// A process that stood stopped: in which readings for the first and for the last time, nanoseconds of the run.
+struct Stopped<'f> {
+    name: &'f str,
+    from_ns: i64,
+    to_ns: i64,
+}
+
+/// Whether somebody stopped a process of the target.
+fn is_stop(event: &Event) -> bool {
+    event.kind == "target-signal" && event.details.signal.is_some_and(|number| STOPS.contains(&number))
+}
 
 /// How long requests waited in one, together, nanoseconds: by the clock they come evenly, also where no connection was free to send them.
 fn waited_ns(facts: &Facts<'_>, gap: &Gap) -> f64 {
@@ -106,9 +158,7 @@ impl Standstill {
         let (from_ns, to_ns) = (signed(self.longest.from_ns) - SIGNAL_NS, signed(self.longest.to_ns));
         facts.recording.events.iter().find(|event| {
             let is_then = event.at_ns >= from_ns && event.at_ns <= to_ns;
-            is_then
-                && event.kind == "target-signal"
-                && event.details.signal.is_some_and(|number| STOPS.contains(&number))
+            is_then && is_stop(event)
         })
     }
 }

@@ -16,6 +16,8 @@ pub struct Asked<'r> {
     pub remote: &'r str,
     /// In each reading, those established or being made.
     pub open: Vec<u64>,
+    /// Of those, in each reading, those that were being made: nobody had answered yet.
+    pub connecting: Vec<u64>,
     /// In each reading, those on which a reply was due.
     pub due: Vec<u64>,
     /// In each reading in which a reply was due, since when (the median of the connections), nanoseconds.
@@ -26,6 +28,11 @@ impl Asked<'_> {
     /// Of all readings those in which a reply was due, 0..=1.
     pub fn due_share(&self) -> f64 {
         self.ages_ns.len() as f64 / self.due.len().max(1) as f64
+    }
+
+    /// Of all readings those in which connections were being made, 0..=1.
+    pub fn connecting_share(&self) -> f64 {
+        self.connecting.iter().filter(|count| **count > 0).count() as f64 / self.connecting.len().max(1) as f64
     }
 
     /// How many were due at a time, on average.
@@ -95,7 +102,9 @@ impl<'r> Facts<'r> {
                 // What was not there in the readings before is zero in them.
                 asked.open.resize(reading, 0);
                 asked.due.resize(reading, 0);
+                asked.connecting.resize(reading, 0);
                 asked.open.push(of("established").saturating_add(of("connecting")));
+                asked.connecting.push(of("connecting"));
                 asked.due.push(count);
                 if count > 0 {
                     asked.ages_ns.push(age_ns);
@@ -104,6 +113,7 @@ impl<'r> Facts<'r> {
         }
         for asked in &mut all {
             asked.open.resize(read.len(), 0);
+            asked.connecting.resize(read.len(), 0);
             asked.due.resize(read.len(), 0);
             if asked.is_unix() {
                 let age_ns = self.age_by_rate_ns(asked.due_mean());
@@ -128,7 +138,14 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_none_and_ages_are_of_readings_that_owed() {
-        let asked = Asked { remote: "a", open: vec![4, 4, 0, 4], due: vec![4, 0, 0, 2], ages_ns: vec![10, 30] };
+        let asked = Asked {
+            remote: "a",
+            open: vec![4, 4, 0, 4],
+            connecting: vec![0, 1, 0, 0],
+            due: vec![4, 0, 0, 2],
+            ages_ns: vec![10, 30],
+        };
+        assert_eq!(asked.connecting_share(), 0.25);
         assert_eq!((asked.due_share(), asked.due_mean(), asked.open_mean(), asked.age_ns()), (0.5, 1.5, 3.0, 30.0));
         assert_eq!(Asked::default().age_ns(), 0.0);
     }

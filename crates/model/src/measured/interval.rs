@@ -225,12 +225,12 @@ impl ErrorCounts {
 
     /// How many of the kinds of a class.
     pub fn of_class(&self, class: FailureClass) -> u64 {
-        self.seen().filter(|(kind, _)| kind.class() == class).map(|(_, count)| count).sum()
+        self.seen().filter(|(kind, _)| kind.class() == class).map(|(_, count)| count).fold(0, u64::saturating_add)
     }
 
     /// All together.
     pub fn total(&self) -> u64 {
-        self.counts.iter().sum()
+        self.counts.iter().copied().fold(0, u64::saturating_add)
     }
 
     /// Every kind seen, with its count.
