@@ -93,7 +93,10 @@ impl Backend {
             );
             return Some(Self {
                 text: format!(": {}, which it asks, does not answer its connects", asked.remote),
-                because: facts.piece::<Sockets>(because, "outgoing.connecting_share", share, "ratio").from(UNANSWERED_MIN).into(),
+                because: facts
+                    .piece::<Sockets>(because, "outgoing.connecting_share", share, "ratio")
+                    .from(UNANSWERED_MIN)
+                    .into(),
                 remedy: "Look at the server that it asks, and the way there: is it alive, is the queue of its listener full (ss -ltn), is there a filter",
             });
         }
@@ -108,7 +111,10 @@ impl Backend {
         );
         Some(Self {
             text: ", and as many of its own connects fail: it does not reach a server that it asks".to_owned(),
-            because: facts.piece::<Kernel>(because, "tcp_attempt_fails", connects, "connections").from(FAILED_CONNECTS_MIN * failed).into(),
+            because: facts
+                .piece::<Kernel>(because, "tcp_attempt_fails", connects, "connections")
+                .from(FAILED_CONNECTS_MIN * failed)
+                .into(),
             remedy: "Look at the server that the target asks: is it running, and where the target expects it (its error log says whom it asks)",
         })
     }

@@ -25,6 +25,11 @@ const OTHERS_HELD_MAX: f64 = 0.1;
 const OTHERS_FREE_MIN: f64 = 0.8;
 /// Of one that is full each of the others wants no more of its time.
 const ROOM_MAX: f64 = 0.6;
+/// One that is not full, and slow for what it computes: it works for so much of the time, the others for so much of that at most, and its work on a
+/// slow reply is so much of what that took longer than others.
+const BUSY_MIN: f64 = 0.4;
+const BUSY_TIMES: f64 = 0.2;
+const COST_MIN: f64 = 0.4;
 /// More are no workers to be told apart.
 const WORKERS_MAX: usize = 64;
 /// Who leaves its CPU less often a second, and runs for less of the time, answers nobody.
@@ -70,7 +75,9 @@ pub(super) fn held_worker(facts: &Facts<'_>) -> Option<HeldWorker> {
     let is_seen = all.iter().all(|worker| worker.stands.readings.len() >= READINGS_MIN);
     // One that has no connection did nothing, and counts all the same.
     let count = all.len().max(listeners);
-    is_seen.then(|| asleep(facts, &all, count).or_else(|| full(facts, &all, count))).flatten()
+    is_seen
+        .then(|| asleep(facts, &all, count).or_else(|| full(facts, &all, count)).or_else(|| busy(facts, &all, count)))
+        .flatten()
 }
 
 /// One that waits for something else than work, and leaves its CPU as seldom as slow replies come.
@@ -92,6 +99,38 @@ fn asleep(facts: &Facts<'_>, all: &[Worker], count: usize) -> Option<HeldWorker>
     let title = format!(
         "one of the target's {count} workers is held up (it {what} {} of the time), and all that it has taken wait for it",
         percent(share)
+    );
+    Some(HeldWorker { title, process })
+}
+
+/// One that works for much of the time, while the others hardly do: what it has taken is costly, and waits for each other.
+fn busy(facts: &Facts<'_>, all: &[Worker], count: usize) -> Option<HeldWorker> {
+    // By the kernel's account: of readings a second apart too few meet one that works half of the time.
+    let wanted = |worker: &Worker| facts.wanted_cpu(&[worker.thread].into()).unwrap_or(0.0);
+    let (one, others) = parted(all, wanted)?;
+    let most = others.iter().map(|worker| wanted(worker)).fold(0.0, f64::max);
+    let works = wanted(one);
+    let is_idle = others.iter().all(|worker| worker.is_free()) && most <= BUSY_TIMES * works;
+    if works < BUSY_MIN || !is_idle || !are_behind_slow_ones(facts) {
+        return None;
+    }
+    // It spends so much on each slow reply, where those are the ones that it gives.
+    let slow_per_s = slow_per_s(facts);
+    let cost_ns = works * 1e9 / slow_per_s.max(f64::MIN_POSITIVE);
+    if slow_per_s <= 0.0 || cost_ns < COST_MIN * mean_excess_ns(facts) {
+        return None;
+    }
+    let text = format!(
+        "one of its {count} workers ran or wanted a CPU {} of the time, with {slow_per_s:.0} slow replies a second; the other{} at most {}",
+        percent(works),
+        plural(others.len()),
+        percent(most)
+    );
+    let process = facts.piece::<Process>(text, "target.worker_busy", works, "ratio").from(BUSY_MIN);
+    let title = format!(
+        "one of the target's {count} workers computes for {} of the time while the other{} hardly anything, and all that it has taken wait for it",
+        percent(works),
+        if others.len() == 1 { " does" } else { "s do" }
     );
     Some(HeldWorker { title, process })
 }
@@ -195,6 +234,17 @@ fn slow_per_s(facts: &Facts<'_>) -> f64 {
         Some(users) => (users.starved * users.served_min) as f64 / facts.measured_s().max(1e-9),
         None => facts.kinds.slow * facts.whole.requests_per_s(),
     }
+}
+
+/// How much longer slow requests took than others of their kind, nanoseconds.
+fn mean_excess_ns(facts: &Facts<'_>) -> f64 {
+    let excess = facts
+        .recording
+        .requests
+        .weighted()
+        .filter_map(|(weight, request)| Some((weight, facts.kinds.excess_ns(request)?)));
+    let (count, sum_ns) = excess.fold((0.0, 0.0), |(count, sum), (weight, ns)| (count + weight, sum + weight * ns));
+    if count > 0.0 { sum_ns / count } else { 0.0 }
 }
 
 /// Whether requests are slow by their connection: behind a slow one on it, where others are not.

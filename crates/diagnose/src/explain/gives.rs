@@ -20,6 +20,7 @@ use model::finding::{
 };
 use model::latency::Kind;
 use model::recording::Generator;
+use model::units::show_grouped;
 
 /// That all of the machine's cores are busy.
 const ALL_CORES: &str = "cpu-saturated";
@@ -59,7 +60,11 @@ const OTHERS: [&str; 2] = ["neighbour", "cpu-contention"];
 /// That requests stand together, and not for what: who ended meanwhile may be.
 const PAUSES: [&str; 2] = ["stop-the-world", "event-loop-blocked"];
 /// What a generator runs out of itself.
-const GENERATORS_OWN: [ErrorKind; 3] = [ErrorKind::AddressNotAvailable, ErrorKind::TooManyFiles, ErrorKind::OutOfMemory];
+const GENERATORS_OWN: [ErrorKind; 3] =
+    [ErrorKind::AddressNotAvailable, ErrorKind::TooManyFiles, ErrorKind::OutOfMemory];
+/// So few replies for each connection, which took so much of the run each, do not say that nothing gives.
+const FEW_EACH: u64 = 3;
+const LONG_PART: f64 = 1.0 / 3.0;
 /// More generators are counted and not named.
 const NAMED_MAX: usize = 3;
 /// From this share on what is not explained is said, and what may be why where the generator was disturbed.
@@ -245,6 +250,9 @@ pub fn gives(
     if let Some(text) = grew_slow(facts, segments) {
         return says(Standing::Unexplained, format!("{text}{NOT_KNOWN}"), None);
     }
+    if let Some(text) = too_short(facts) {
+        return says(Standing::Unknown, text, None);
+    }
     match facts.busiest_demand() {
         Some(demand) if demand >= DEMAND_FULL.value => {
             let text = format!(
@@ -269,6 +277,21 @@ pub fn gives(
             says(Standing::Unknown, format!("nothing was lost; {seen} ({why})"), None)
         }
     }
+}
+
+/// That each request takes so much of the run that nobody was asked more than a few times: nothing of what is late is known then.
+fn too_short(facts: &Facts<'_>) -> Option<String> {
+    let response = facts.latency(Kind::Response);
+    let replies = response.len() as u64;
+    let is_few = replies > 0 && replies <= FEW_EACH * u64::from(facts.recording.plan.connections);
+    let is_long = response.mean() / 1e9 >= LONG_PART * facts.measured_s();
+    (is_few && is_long).then(|| {
+        format!(
+            "the {} replies that came took {} on average, much of the run: what gives is not known from so few; a longer run (-d) tells more",
+            show_grouped(replies),
+            duration(response.mean())
+        )
+    })
 }
 
 /// That nothing gives yet, where its busiest thread wants so much of a core.

@@ -5,7 +5,7 @@
 //! is no finding: it is said beside that the cause is not known, or that the machine is full, where the times fit.
 
 use crate::causes::{at_its_limit, cpu_throttled};
-use crate::facts::{Facts, TURN_NS, duration, percent};
+use crate::facts::{Facts, Host, TURN_NS, duration, percent};
 use crate::thresholds::{DEMAND_FULL, NEIGHBOURS, THREAD_WAIT};
 use model::finding::{Loss, LossKind};
 use model::slow::Wait;
@@ -14,6 +14,9 @@ use model::slow::Wait;
 const OF_TIME_MIN: f64 = 0.01;
 /// In the moments at which it waits come as many requests as in others; those that queue behind them are slow too, as many again.
 const BEHIND: f64 = 2.0;
+/// Of the machine's cores so much with the target is most of it; and a thread that waits for one for so much of what it wants to run is short of it.
+const MOST_CORES: f64 = 0.75;
+const SHORT_MIN: f64 = 0.5;
 /// Of the slow requests' time, so much for a free connection is a line that grew before a full thread, or a full machine: how long it is
 /// says nothing of what each of them waited for.
 const IN_LINE: f64 = 0.9;
@@ -31,6 +34,12 @@ fn is_line_before_full(facts: &Facts<'_>, slow: &Loss) -> bool {
     in_line >= IN_LINE && (is_thread_full || at_its_limit::is_machine_full(facts))
 }
 
+/// Whether the machine is full, and of the target's own work: whatever it does then waits for that.
+fn is_full_of_it(facts: &Facts<'_>) -> bool {
+    let is_most = |host: Host| facts.target_cores.is_some_and(|used| used >= MOST_CORES * host.cores);
+    at_its_limit::is_machine_full(facts) && facts.host.is_some_and(is_most)
+}
+
 /// A thread of the target that waited for a CPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Waited<'f> {
@@ -45,10 +54,11 @@ impl<'f> Waited<'f> {
     /// The thread that waited most, where slow requests are the loss, may be slow for that, and no stranger nor quota held it up.
     pub(super) fn of(facts: &'f Facts<'_>, losses: &[Loss]) -> Option<Self> {
         let slow = losses.iter().find(|loss| loss.kind == LossKind::Slow)?;
-        let is_short = is_for_a_turn(slow) || is_line_before_full(facts, slow);
+        let is_late = is_for_a_turn(slow) || is_line_before_full(facts, slow);
+        let is_full_of_it = is_full_of_it(facts);
         let strangers: f64 = facts.strangers().map(|neighbour| neighbour.cores).sum();
         let is_others = strangers >= NEIGHBOURS.value || cpu_throttled::stops(facts).is_some();
-        if !is_short || is_others || facts.is_target_elsewhere() {
+        if !(is_late || is_full_of_it) || is_others || facts.is_target_elsewhere() {
             return None;
         }
         let waited = facts.target_threads.iter().filter_map(|thread| {
@@ -56,7 +66,8 @@ impl<'f> Waited<'f> {
             (wait > 0.0).then(|| Waited { thread: &*thread.name, of_time: wait, of_wanted: wait / (run + wait) })
         });
         let most = waited.max_by(|a, b| a.of_time.total_cmp(&b.of_time))?;
-        (most.of_time >= OF_TIME_MIN && BEHIND * most.of_time >= facts.kinds.slow).then_some(most)
+        let is_short = is_late || most.of_wanted >= SHORT_MIN;
+        (is_short && most.of_time >= OF_TIME_MIN && BEHIND * most.of_time >= facts.kinds.slow).then_some(most)
     }
 
     /// Behind that a full machine is the limit, of slow requests too.

@@ -48,9 +48,12 @@ pub(super) fn stopped_process(facts: &Facts<'_>) -> Option<String> {
         }
     }
     let stop_of = |pid: u32, stopped: &Stopped<'_>| {
-        facts.recording.events.iter().rev().find(|event| {
-            is_stop(event) && event.details.pid == Some(pid) && event.at_ns <= stopped.from_ns
-        })
+        facts
+            .recording
+            .events
+            .iter()
+            .rev()
+            .find(|event| is_stop(event) && event.details.pid == Some(pid) && event.at_ns <= stopped.from_ns)
     };
     let lasted = |(pid, stopped): (u32, Stopped<'_>)| {
         let event = stop_of(pid, &stopped);
@@ -60,7 +63,14 @@ pub(super) fn stopped_process(facts: &Facts<'_>) -> Option<String> {
             || format!("the target's process {} ({pid}) was stopped (state T)", stopped.name),
             |event| event.text.clone(),
         );
-        (lasted_ns, format!("{what}, and stood still from second {:.1} to {:.1}", from_ns as f64 / 1e9, stopped.to_ns as f64 / 1e9))
+        (
+            lasted_ns,
+            format!(
+                "{what}, and stood still from second {:.1} to {:.1}",
+                from_ns as f64 / 1e9,
+                stopped.to_ns as f64 / 1e9
+            ),
+        )
     };
     let longest = all.into_iter().map(lasted).max_by_key(|(lasted_ns, _)| *lasted_ns);
     longest.filter(|(lasted_ns, _)| *lasted_ns >= LENGTH_NS_MIN as i64).map(|(_, text)| text)
