@@ -13,11 +13,12 @@ use crate::rules::starved_users;
 use crate::statistics::median;
 use model::ErrorKind;
 use model::event::TLS_FAILED;
-use model::finding::{ExpectationState, Judgement, Remark};
+use model::finding::{ExpectationState, Judgement, Loss, Remark};
 use model::limits::GONE_NS;
 use model::plan::{Address, Pace};
 use model::recording::Row;
 use model::recovery::Recovery;
+use model::slow::{Concentration, Dimension};
 use model::units::{show_bytes, show_figure, show_grouped};
 use model::{Event, LatencyKind};
 
@@ -366,21 +367,43 @@ pub(crate) fn nothing_connected(facts: &Facts<'_>) -> String {
         (Some(address), None) => (address.to_string(), "ss -ltn"),
         _ => ("the target".to_owned(), "ss -ltn"),
     };
-    let why = match most {
-        Some(ErrorKind::Refused) => {
-            format!(
-                "{where_to} refuses, as where nobody listens: does the server run, and at that address ({listeners})?"
-            )
-        }
-        Some(ErrorKind::ConnectTimeout) => {
-            format!("{where_to} does not answer, as where a firewall drops packets or the machine is off")
-        }
-        Some(ErrorKind::NoSocket) => format!("there is no socket at {where_to}: does the server run ({listeners})?"),
-        Some(ErrorKind::Unreachable) => format!("no way leads to {where_to} from here (ip route get ADDRESS)"),
+    let why = most.and_then(|kind| why_not_connected(kind, &where_to, listeners));
+    let why = why.unwrap_or_else(|| match most {
         Some(kind) => format!("{}; what the target can do is not known", kind.name()),
         None => "what the target can do is not known".to_owned(),
-    };
+    });
     format!("{NO_CONNECTION}: {why}")
+}
+
+/// Why no connect to an address comes to be, by how those fail, and what to look at.
+fn why_not_connected(kind: ErrorKind, where_to: &str, listeners: &str) -> Option<String> {
+    match kind {
+        ErrorKind::Refused => Some(format!(
+            "{where_to} refuses, as where nobody listens: does the server run, and at that address ({listeners})?"
+        )),
+        ErrorKind::ConnectTimeout => {
+            Some(format!("{where_to} does not answer, as where a firewall drops packets or the machine is off"))
+        }
+        ErrorKind::NoSocket => Some(format!("there is no socket at {where_to}: does the server run ({listeners})?")),
+        ErrorKind::Unreachable => Some(format!("no way leads to {where_to} from here (ip route get ADDRESS)")),
+        _ => None,
+    }
+}
+
+/// That one of several addresses cannot be connected to, and nearly all failures are that; `None`: they are something else.
+pub(crate) fn one_not_connected(facts: &Facts<'_>, loss: &Loss) -> Option<String> {
+    const NEARLY_ALL: f64 = 0.95;
+    let errors = &facts.recording.totals.sum.errors;
+    let kind = GONE.into_iter().max_by_key(|kind| errors.of(*kind))?;
+    if (errors.of(kind) as f64) < NEARLY_ALL * facts.recording.totals.sum.counts.failed as f64 {
+        return None;
+    }
+    let is_there = |place: &&Concentration| {
+        place.dimension == Dimension::Address && place.of_them >= NEARLY_ALL && place.of_others <= 1.0 - NEARLY_ALL
+    };
+    let place = loss.concentrated.iter().find(is_there)?;
+    let why = why_not_connected(kind, place.place.strip_prefix("to ").unwrap_or(&place.place), "ss -ltn")?;
+    Some(format!("{}: {why}", loss.text))
 }
 
 fn never_answered(facts: &Facts<'_>) -> Option<String> {

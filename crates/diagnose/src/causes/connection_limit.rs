@@ -21,7 +21,7 @@ use crate::history::Subject;
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
 use model::ErrorKind;
 use model::finding::{LossKind, Severity};
-use model::request::RequestEnd;
+use model::request::{Request, RequestEnd};
 use model::snapshot::{Role, Snapshot};
 use model::units::show_grouped;
 use model::users::Users;
@@ -64,6 +64,10 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     if deaths::told(facts).is_some() || deaths::gone(facts).is_some() || oom_kill::killed(facts).is_some() {
         return Verdict::refuted("a process of the target ended: nobody was there for new connections");
     }
+    let refused = failed.iter().filter(|request| request.end == RequestEnd::Failed(ErrorKind::Refused)).count();
+    if 2 * refused > failed.len() {
+        return Verdict::refuted("connects were refused: nobody listened there, so nobody counted connections");
+    }
     let first = failed.iter().filter(|request| request.ordinal <= FIRST_ORDINAL).count() as f64;
     let of_failed = if failed.is_empty() { 0.0 } else { first / failed.len() as f64 };
     // The requests are a sample of those that failed, the connections are all.
@@ -85,11 +89,14 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     if first < first_min {
         return Verdict::refuted("requests failed on connections that had been served").because(client.into());
     }
+    // Of another address: its connections say nothing of this one's.
+    let at: BTreeSet<(u16, u16)> = failed.iter().map(|request| (request.origin, request.address)).collect();
+    let is_there = |request: &Request| at.is_empty() || at.contains(&(request.origin, request.address));
     let well: BTreeSet<(u16, u32)> = facts
         .recording
         .requests
         .sampled()
-        .filter(|request| request.end == RequestEnd::Ok && request.ordinal > FIRST_ORDINAL)
+        .filter(|request| request.end == RequestEnd::Ok && request.ordinal > FIRST_ORDINAL && is_there(request))
         .map(|request| (request.worker, request.connection))
         .collect();
     if well.is_empty() {

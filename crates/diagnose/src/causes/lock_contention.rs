@@ -4,6 +4,8 @@
 //! many at a time as half of the requests in the target (`Handovers`); or futex waits without a time limit at one address
 //! by two threads and more; or waits for the lock of a file (flock(2), fcntl(2)); or, where no call is counted, (process) readings of where the
 //! threads stood, a fifth of the working threads' time or more, while another of those that take turns had the lock; and (client) requests took longer than the work in them.
+//! Where each request has a thread of its own, that ends with it: as many threads as replies waited at one address, and about as many at a time as
+//! requests were in the target.
 //! Threads that help and do not work (a collector's, a timer's) are left out, as idle ones wait in futex too; so are waits
 //! that their own time limit ends; waits of threads that are without work, where no request waits (`loss`), or where
 //! requests wait before they are read or after they are answered (`split`); and places where one thread lets others go that
@@ -48,6 +50,11 @@ const REQUESTS_A_HOLDER: f64 = 2.0;
 /// Each request has a thread of its own where as many stand in futex as there are requests, give or take so much.
 const A_THREAD_EACH: f64 = 0.25;
 
+/// Threads that come and go: for each reply so many must have waited at the place, and so many replies there must be.
+const A_WAITER_EACH: f64 = 0.5;
+const REPLIES_MIN: f64 = 20.0;
+const ONE_HOLDER_MAX: f64 = 0.5;
+
 /// See the file's head.
 pub const RULE: CauseRule = CauseRule {
     id: "lock-contention",
@@ -58,6 +65,11 @@ pub const RULE: CauseRule = CauseRule {
 
 fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let working = facts.working();
+    if working.len() < 2
+        && let Some(verdict) = of_threads_that_come_and_go(facts)
+    {
+        return verdict;
+    }
     if working.len() < 2 {
         return Verdict::not_applicable("one thread of the target does the work: there is nobody to wait for");
     }
@@ -113,6 +125,42 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         return by_calls(facts, working.len(), calls_ns, replies, client);
     }
     by_readings(facts, working.len(), &stands, in_target_at_a_time(facts, in_ns), client)
+}
+
+/// Of a thread for each request none lives for long enough to be one that works, and their waits were counted all the same: as many threads as
+/// requests waited at one place, about as many at a time as requests were in the target.
+fn of_threads_that_come_and_go(facts: &Facts<'_>) -> Option<Verdict<OfTarget>> {
+    let (in_ns, cost_ns) = in_target_ns(facts).zip(facts.cpu_ns_per_request())?;
+    let (calls_ns, replies) = facts.calls_window_ns().zip(facts.window_replies())?;
+    let in_target = in_target_at_a_time(facts, in_ns);
+    // Each lets it go for the next: where one of them does for nearly all, it hands out work.
+    let is_lock = |f: &&FutexUse| {
+        let holders = facts.holders(f.pid, f.address);
+        let is_in_turn = holders.iter().all(|holder| holder.of_waits <= ONE_HOLDER_MAX);
+        f.count > 0 && f.waiters as f64 >= A_WAITER_EACH * replies && is_in_turn
+    };
+    let worst = facts.probes()?.futexes.iter().filter(is_lock).max_by_key(|f| f.ns)?;
+    let waiting = worst.ns as f64 / calls_ns.max(1.0);
+    let share = waiting / in_target.max(f64::MIN_POSITIVE);
+    let is_so = (FUTEX_SHARE.value..=IN_TARGET_TIMES.value).contains(&share);
+    if in_ns < LINE_MIN * cost_ns || in_target < REQUESTS_MIN || replies < REPLIES_MIN || !is_so {
+        return None;
+    }
+    let text = format!(
+        "{} threads waited at one futex ({}) in the probes' windows, for {replies:.0} replies: {waiting:.1} at a time, with {in_target:.1} requests in the target",
+        worst.waiters, worst.place
+    );
+    let kernel = facts.piece::<Kernel>(text, "futex.wait_share", share, "ratio").from(FUTEX_SHARE.value);
+    let text = format!("requests were {} in the target, of which it worked {}", duration(in_ns), duration(cost_ns));
+    let client = facts.piece::<Client>(text, "service.mean_us", in_ns / 1e3, "us").from(LINE_MIN * cost_ns / 1e3);
+    let share = share.min(1.0);
+    let title = format!(
+        "the target's threads, one for each request, wait for each other at a lock, {} of the time they are there",
+        percent(share)
+    );
+    let severity = if is_machine_full(facts) { Severity::Info } else { Severity::Error };
+    let verdict = Verdict::proved(severity, title, kernel, client);
+    Some(supported(facts, verdict.because_all(held_by(facts, worst)), share))
 }
 
 /// By the waits that were counted in windows of so long all together, in which so many replies were sent.

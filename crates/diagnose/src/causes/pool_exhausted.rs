@@ -13,11 +13,13 @@
 
 use crate::evidence::{Client, Process};
 use crate::facts::{Facts, Stand, duration, percent};
+use crate::history::ProcessId;
 use crate::ledger::{in_target_at_a_time, in_target_ns};
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
 use crate::thresholds::{DEMAND_FULL, WAITING_NS};
 use model::finding::{LossKind, Severity};
 use model::request::Gap;
+use std::collections::BTreeSet;
 
 const STOOD_MIN: f64 = 0.7;
 const READINGS_MIN: usize = 3;
@@ -63,10 +65,11 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         .fold((Stand::Other, 0.0), |most, one| if one.1 > most.1 { one } else { most });
     // A wait in futex that nobody but its own time limit ended is a sleep (Ruby's, Java's, Python's). Whoever hands out work to those
     // that sleep so waits there for them, and is none of them.
-    let sleepers = Some(facts.sleepers_in_futex(STOOD_MIN)).filter(|sleepers| most.1 < STOOD_MIN && sleepers.len() > 1);
+    let sleepers =
+        Some(facts.sleepers_in_futex(STOOD_MIN)).filter(|sleepers| most.1 < STOOD_MIN && !sleepers.is_empty());
     let slept = sleepers.map(|sleepers| (Stand::Futex, sleepers));
     // Those that hardly run serve, too, where each request makes one of them wait: a pool behind an event loop.
-    let behind = slept.or_else(|| facts.waiters().filter(|_| most.1 < STOOD_MIN));
+    let behind = slept.clone().or_else(|| facts.waiters().filter(|_| most.1 < STOOD_MIN));
     let (workers, stand, share) = match (places, &behind) {
         (Some(places), _) => (places.count, places.wait, of(places.wait).1 + places.queued),
         (None, Some((wait, threads))) => (threads.len(), *wait, facts.stands(threads).share(*wait).unwrap_or(0.0)),
@@ -92,10 +95,16 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
             stands.threads,
             percent(places.queued)
         ),
+        None if workers == 1 => format!("its only working thread {what} {} of the time", percent(share)),
         None => format!("its {workers} working threads {what} {} of the time", percent(share)),
     };
     let process = facts.piece::<Process>(text, "target.threads_in_one_wait", share, "ratio").from(STOOD_MIN);
-    let is_alone = workers == 1 && stand == Stand::Sleep && sleeps_in_each(facts);
+    let is_alone = workers == 1
+        && match (stand, &slept) {
+            (Stand::Sleep, _) => sleeps_in_each(facts),
+            (Stand::Futex, Some((_, sleepers))) => leaves_in_each(facts, sleepers),
+            _ => false,
+        };
     if (workers < 2 && !is_alone)
         || share < STOOD_MIN
         || facts.busiest_demand().is_none_or(|demand| demand >= DEMAND_FULL.value)
@@ -168,9 +177,17 @@ fn sleeps_in_each(facts: &Facts<'_>) -> bool {
             }
             count as f64 / (window_ns / 1e9)
         }
-        None if !ends_evenly(facts) => return false,
-        None => facts.working().into_iter().filter_map(|thread| facts.left_cpu_per_s(thread)).sum(),
+        None => return leaves_in_each(facts, &facts.working()),
     };
+    is_each(facts, slept_per_s)
+}
+
+/// Whether some threads left their CPU once for each reply, nearly, with replies at even times.
+fn leaves_in_each(facts: &Facts<'_>, threads: &BTreeSet<(ProcessId, u32)>) -> bool {
+    ends_evenly(facts) && is_each(facts, threads.iter().filter_map(|thread| facts.left_cpu_per_s(*thread)).sum())
+}
+
+fn is_each(facts: &Facts<'_>, waits_per_s: f64) -> bool {
     let replies_per_s = facts.recording.totals.requests_per_s();
-    replies_per_s > 0.0 && slept_per_s >= SLEEPS_MIN * replies_per_s
+    replies_per_s > 0.0 && waits_per_s >= SLEEPS_MIN * replies_per_s
 }

@@ -9,7 +9,7 @@ use super::standstill::{Standstill, stopped_process};
 use crate::causes::{cpu_throttled, deaths::ends_all_along, pauses::Stood};
 use crate::facts::{Facts, FirstRound, duration, percent};
 use crate::segments::worse::Worse;
-use crate::summary::{Death, death, not_its_protocol, nothing_connected, still_coming};
+use crate::summary::{Death, death, not_its_protocol, nothing_connected, one_not_connected, still_coming};
 use crate::thresholds::{DEMAND_FULL, LITTLE_SLOW};
 use crate::validity::AGENT_LOST;
 use model::ErrorKind;
@@ -137,6 +137,9 @@ pub fn gives(
         let besides = besides.map_or(String::new(), |besides| format!("; besides, {besides}"));
         let text = format!("{}{}{besides}{disturbed}{ended}", first.title, explained(first, losses));
         return says(Standing::Gives, text, Some(first));
+    }
+    if let Some(text) = losses.first().and_then(|loss| one_not_connected(facts, loss)).filter(|_| death.is_none()) {
+        return says(Standing::Gives, text, None);
     }
     let limit = supported().find(|finding| finding.id == "at-its-limit");
     // A quota that is full is the limit, whatever else is full within it.
