@@ -151,6 +151,8 @@ pub struct Expected {
     pub never: Vec<String>,
     /// Where nothing gives: how it stands, one of these.
     pub standing: Vec<String>,
+    /// The first line has each of these words.
+    pub says: Vec<String>,
 }
 
 impl Expected {

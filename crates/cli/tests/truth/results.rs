@@ -123,7 +123,8 @@ impl Outcome {
             || (self.crowded.is_some() && self.first.as_deref() == Some("cpu-contention"))
             || (self.crowded.is_some() && self.standing == "unexplained" && self.above.is_empty());
         let appear = expect.appear.iter().all(|id| self.supported.contains(id));
-        is_first && is_standing && appear && self.wrong(case).is_empty()
+        let is_said = expect.says.iter().all(|words| self.text.contains(words));
+        is_first && is_standing && is_said && appear && self.wrong(case).is_empty()
     }
 
     /// How it counts.

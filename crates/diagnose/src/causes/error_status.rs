@@ -7,13 +7,14 @@
 //! to be measured (see `fast-failures`), so throughput and latency are not the service's.
 //!
 //! What it says of a server that the target itself asks: (sockets) its connections to that stand unanswered (SYN-SENT) in half of the readings and
-//! more; or (kernel) at least nine tenths as many connects failed on this machine as replies say failure, not counting the load's own.
+//! more; or a reply of it is due on half as many of them, and more, as there are requests at a time that will fail, 50 ms and more after they came; or (kernel) at least nine tenths as many connects failed on this machine as replies say failure, not counting the load's own.
 
 use crate::evidence::{Client, Kernel, Piece, Replies, Sockets};
-use crate::facts::{Facts, percent};
+use crate::facts::{Asked, Facts, duration, percent};
 use crate::history::Subject;
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict, past};
 use model::finding::{Evidence, LossKind, Severity};
+use model::latency::Kind;
 use model::units::show_grouped;
 use model::workload::{FailureReplies, NamedOutcome};
 use std::cmp::Reverse;
@@ -25,6 +26,9 @@ const NAMED_MAX: usize = 5;
 /// In so many of the readings, and so many there must be, connections stand unanswered.
 const UNANSWERED_MIN: f64 = 0.5;
 const READINGS_MIN: usize = 3;
+/// Replies that say failure after so long (nanoseconds), while the target waited for replies to itself: on so many connections, for each of them.
+const LONG_NS: f64 = 50e6;
+const WAITED_MIN: f64 = 0.5;
 /// For each reply that says failure so many connects failed.
 const FAILED_CONNECTS_MIN: f64 = 0.9;
 /// Fewer of them may be anybody's.
@@ -98,6 +102,29 @@ impl Backend {
                     .from(UNANSWERED_MIN)
                     .into(),
                 remedy: "Look at the server that it asks, and the way there: is it alive, is the queue of its listener full (ss -ltn), is there a filter",
+            });
+        }
+        // Their time was spent in waiting for it: by Little's law as many stand there at a time as come in the time that each takes.
+        let took = facts.latency(Kind::Failed);
+        let at_a_time = failed / facts.measured_s().max(1e-9) * took.mean() / 1e9;
+        let is_waited_for = |asked: &&Asked<'_>| {
+            asked.due_share() >= UNANSWERED_MIN && asked.due_mean() >= WAITED_MIN * at_a_time && !asked.is_unix()
+        };
+        let slow = asked.iter().find(is_waited_for).filter(|_| !took.is_empty() && took.mean() >= LONG_NS);
+        if let Some(asked) = slow {
+            let because = format!(
+                "on {:.1} of its connections to {} a reply was due at a time, with {at_a_time:.1} requests at a time that failed after {}",
+                asked.due_mean(),
+                asked.remote,
+                duration(took.mean())
+            );
+            return Some(Self {
+                text: format!(", after {}: {}, which it asks, does not answer it", duration(took.mean()), asked.remote),
+                because: facts
+                    .piece::<Sockets>(because, "outgoing.due_at_a_time", asked.due_mean(), "replies")
+                    .from(WAITED_MIN * at_a_time)
+                    .into(),
+                remedy: "Look at the server that it asks: what keeps it from answering in the time that the target gives it",
             });
         }
         let own = facts.recording.totals.sum.counts.connect_failed as f64;
