@@ -136,7 +136,7 @@ fn of_threads_that_come_and_go(facts: &Facts<'_>) -> Option<Verdict<OfTarget>> {
     // Each lets it go for the next: where one of them does for nearly all, it hands out work.
     let is_lock = |f: &&FutexUse| {
         let holders = facts.holders(f.pid, f.address);
-        let is_in_turn = holders.iter().all(|holder| holder.of_waits <= ONE_HOLDER_MAX);
+        let is_in_turn = !holders.is_empty() && holders.iter().all(|holder| holder.of_waits <= ONE_HOLDER_MAX);
         f.count > 0 && f.waiters as f64 >= A_WAITER_EACH * replies && is_in_turn
     };
     let worst = facts.probes()?.futexes.iter().filter(is_lock).max_by_key(|f| f.ns)?;

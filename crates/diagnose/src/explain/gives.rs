@@ -285,7 +285,7 @@ pub fn gives(
 /// That each request takes so much of the run that nobody was asked more than a few times: nothing of what is late is known then.
 fn too_short(facts: &Facts<'_>) -> Option<String> {
     let response = facts.latency(Kind::Response);
-    let replies = response.len() as u64;
+    let replies = response.len();
     let is_few = replies > 0 && replies <= FEW_EACH * u64::from(facts.recording.plan.connections);
     let is_long = response.mean() / 1e9 >= LONG_PART * facts.measured_s();
     (is_few && is_long).then(|| {

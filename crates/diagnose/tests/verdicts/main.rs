@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod blame;
 mod causes;
 mod causes_network;
 mod causes_of_real_servers;
