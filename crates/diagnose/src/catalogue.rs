@@ -234,7 +234,15 @@ pub const SERVER: &[Cause] = &[
     cause("padded-reply", &[("what came beside what was due", CLIENT), ("sizes of sends", "bpf/sockets")]),
     cause("corrupted-reply", &[("what came beside what was due", CLIENT), ("checksum errors", COUNTERS)]),
     cause("missing-reply", &[("requests without a reply", CLIENT), ("data that lies unread", CONNECTIONS)]),
-    cause("error-status", &[("outcomes", CLIENT), ("failing calls", SYSCALLS)]),
+    cause(
+        "error-status",
+        &[
+            ("outcomes", CLIENT),
+            ("connections to whom it asks that stand unanswered, or on which a reply is due", "network/outgoing"),
+            ("connects that failed", COUNTERS),
+            ("failing calls", SYSCALLS),
+        ],
+    ),
     cause("fast-failures", &[("times of successes and of failures", CLIENT), ("the process", "bpf/lifecycle")]),
     cause(
         "connection-limit",

@@ -114,7 +114,10 @@ fn disrupted(facts: &Facts<'_>, recoveries: &[Recovery]) -> Option<String> {
 /// several generators or loads of plimsoll, which are each other's others.
 fn other_clients(facts: &Facts<'_>) -> Option<String> {
     let is_alone = facts.recording.capsule.generators.is_none() && facts.recording.capsule.together.is_none();
-    let (all, others) = (facts.counted("sockets.requests")?, facts.counted("sockets.others_requests")?);
+    // The generator's own first request on a connection that is older than the probe counts as another's.
+    let own_at_most = facts.counted("sockets.generator_ports").unwrap_or(0);
+    let others = facts.counted("sockets.others_requests")?.saturating_sub(own_at_most);
+    let all = facts.counted("sockets.requests")?.saturating_sub(own_at_most);
     let share = others as f64 / all.max(1) as f64;
     if !is_alone || others < OTHERS_MIN || share < OTHERS_SHARE_MIN {
         return None;

@@ -16,6 +16,9 @@ use model::finding::{About, Evidence, Severity};
 use model::latency::Kind;
 use model::units::show_grouped;
 
+/// A run that is shorter than this, in seconds, is mostly its own start.
+const SHORT_S: f64 = 0.25;
+
 /// See the file's head.
 pub const RULE: Rule =
     Rule { id: "generator-lag", about: About::Generator, needs: Needs::Connections, bearing: Bearing::Measured, judge };
@@ -43,14 +46,34 @@ fn judge(facts: &Facts<'_>) -> Verdict {
             .because_all(evidence);
     }
     let worst = harm.lag.map_or(0.0, |lag| lag.share()).max(harm.late.map_or(0.0, |late| late.share()));
-    Verdict::supported(Severity::Error, format!("{title}, and what kept it is not seen"))
-        .because_all(evidence)
-        .remedy(
+    // What is loaded and read at a run's start has a CPU meanwhile, the generator's own threads too: most of a run this short is that.
+    let is_short = facts.measured_s() < SHORT_S;
+    let title = if harm.kept > SHARE_MAX { "the generator was kept from running" } else { title };
+    let (what, remedy) = if is_short {
+        (
+            format!("in a run of {}", duration(facts.measured_s() * 1e9)),
+            "Run for longer (-d 5s, or more requests): what is done once at its start is most of a run this short",
+        )
+    } else {
+        (
+            "and what kept it is not seen".to_owned(),
             "Give the generator CPUs that nothing else uses (--pin, or another machine), and look for what stopped it: \
              other processes, a CPU quota, the hypervisor",
         )
+    };
+    let worst = worst.max(harm.kept);
+    Verdict::supported(Severity::Error, format!("{title}, {what}"))
+        .because_all(evidence)
+        .because_all(kept(facts, &harm))
+        .remedy(remedy)
         .check("grep -H . /proc/pressure/cpu /sys/fs/cgroup/cpu.stat")
         .confidence(past(worst, SHARE_MAX))
+}
+
+/// For how much of the time a closed loop's workers were kept from running: no lag tells that.
+fn kept(facts: &Facts<'_>, harm: &Harm) -> Option<Evidence> {
+    let text = format!("its workers wanted to run and did not for {} of the time", percent(harm.kept));
+    (harm.kept > 0.0).then(|| facts.evidence(text, "workers.kept", harm.kept, "ratio"))
 }
 
 /// What lag and late turns did, with their figures; empty where there was no request to look at.

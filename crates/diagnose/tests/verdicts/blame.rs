@@ -170,6 +170,12 @@ fn other_clients_are_told_where_they_ask_much() {
     assert!(text.contains("75 % of the requests") && text.ends_with("answered about 20,000/s in all"), "{text}");
     assert_eq!(said(400, 30, |_| {}), None, "a health check");
     assert_eq!(said(20, 15, |_| {}), None, "too few");
+    let older = |recording: &mut Recording| {
+        for bpf in recording.snapshots.iter_mut().filter_map(|snapshot| snapshot.bpf.as_mut()) {
+            bpf.counts.insert("sockets.generator_ports".to_owned(), 300);
+        }
+    };
+    assert_eq!(said(400, 300, older), None, "its own connections, older than the probe");
     let together = |recording: &mut Recording| {
         recording.capsule.together = Some(model::recording::Together { number: 0, loads: Vec::new() });
     };

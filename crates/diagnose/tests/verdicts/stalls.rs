@@ -75,6 +75,32 @@ fn of_several_workers_one_that_is_full_is_told_where_the_others_have_room() {
     );
 }
 
+#[test]
+fn of_several_workers_one_that_computes_while_the_others_hardly_work_is_told_below_its_limit() {
+    // Of so many requests a second one in twenty is slow, for 20 ms.
+    let judged = |one: f64, others: f64, ok: u64| {
+        let target = vec![(others, 0.0), (others, 0.0), (one, 0.0), (others, 0.0)];
+        let build = open().each(|s| (s.ok, s.response_ns, s.target) = (ok, 200_000, target.clone()));
+        let mut recording = with(&build, |_, s| {
+            stand(s, "ep_poll");
+            let listener =
+                |inode| ListenerSample { inode, address: "127.0.0.1:80".to_owned(), ..ListenerSample::default() };
+            s.listeners = (1..=4).map(listener).collect();
+        });
+        sampled(&mut recording, 400, |n| behind_a_slow_one(n % 20 == 0, true));
+        recording
+    };
+    let busy = judged(0.6, 0.07, 1000);
+    assert_eq!(status(&busy, "event-loop-blocked"), Status::Supported);
+    let text = diagnose(&busy).gives.unwrap().text;
+    let expected = "one of the target's 4 workers computes for 60 % of the time while the others do hardly anything";
+    assert!(text.starts_with(expected), "{text}");
+    let of = |recording: Recording| status(&recording, "event-loop-blocked");
+    assert_eq!(of(judged(0.35, 0.06, 1000)), Status::Refuted, "it hardly works");
+    assert_eq!(of(judged(0.6, 0.15, 1000)), Status::Refuted, "so do the others");
+    assert_eq!(of(judged(0.6, 0.07, 5000)), Status::Refuted, "2.4 ms of its time are no 20 ms");
+}
+
 /// A request that follows one as slow on its connection, or not.
 fn behind_a_slow_one(is_slow: bool, behind: bool) -> Request {
     let took_ns = |is_slow: bool| if is_slow { 20_000_000 } else { 200_000 };

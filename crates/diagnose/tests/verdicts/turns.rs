@@ -98,6 +98,11 @@ fn waiting_for_a_cpu_with_cores_left_is_no_limit_and_a_line_before_a_full_machin
     assert!(own.text.ends_with("waited for a CPU 200 ms of each second, while threads of its own ran"), "{own:?}");
     assert_eq!(waits(3_000_000, vec![(0.4, 0.05)], 0.6).standing, Standing::Unexplained, "a ninth of what it wanted");
     assert_eq!(waits(50_000_000, vec![(0.4, 0.2)], 0.6).standing, Standing::Unexplained, "no turn is so long");
+    // Where the machine is full of what the target does, and its threads wait longer for a CPU than they run, that is for want of one, however long.
+    let own_work = waits(50_000_000, vec![(0.22, 0.3); 8], 0.05);
+    assert_eq!(own_work.standing, Standing::AtItsLimit, "{own_work:?}");
+    let others = waits(50_000_000, vec![(0.15, 0.2); 8], 0.05);
+    assert_eq!(others.standing, Standing::Unexplained, "two fifths of the machine are somebody else's: {others:?}");
     // A sixth of the cores is idle while eight threads wait for one: they wake each other.
     let full = waits(3_000_000, vec![(0.15, 0.2); 8], 0.3);
     assert_eq!(full.standing, Standing::AtItsLimit, "{full:?}");
