@@ -6,8 +6,10 @@
 //! no outcome. An error where more than a hundredth of the requests are concerned: they may be cheaper than what was meant
 //! to be measured (see `fast-failures`), so throughput and latency are not the service's.
 //!
-//! What it says of a server that the target itself asks: (sockets) its connections to that stand unanswered (SYN-SENT) in half of the readings and
-//! more; or a reply of it is due on half as many of them, and more, as there are requests at a time that will fail, 50 ms and more after they came; or (kernel) at least nine tenths as many connects failed on this machine as replies say failure, not counting the load's own.
+//! What it says of a server that the target itself asks: (sockets) where replies that say failure come 50 ms and more after their requests, its
+//! connections to that server stand unanswered (SYN-SENT), or a reply is due on them, in half of the readings and more, and on half as many as
+//! there are requests at a time that will fail; or (kernel) at least nine tenths as many connects failed on this machine as replies say
+//! failure, not counting the load's own.
 
 use crate::evidence::{Client, Kernel, Piece, Replies, Sockets};
 use crate::facts::{Asked, Facts, duration, percent};
@@ -23,10 +25,10 @@ const MANY: f64 = 0.01;
 /// Statuses named, the most frequent first.
 const NAMED_MAX: usize = 5;
 
-/// In so many of the readings, and so many there must be, connections stand unanswered.
+/// In so many of the readings, and so many there must be, connections stand unanswered or a reply is due.
 const UNANSWERED_MIN: f64 = 0.5;
 const READINGS_MIN: usize = 3;
-/// Replies that say failure after so long (nanoseconds), while the target waited for replies to itself: on so many connections, for each of them.
+/// Replies that say failure after so long (nanoseconds); and on so many connections, for each of them, the target waited meanwhile.
 const LONG_NS: f64 = 50e6;
 const WAITED_MIN: f64 = 0.5;
 /// For each reply that says failure so many connects failed.
@@ -87,30 +89,36 @@ impl Backend {
     /// `None`: it can, it asks nobody, or it was not seen.
     fn of(facts: &Facts<'_>, failed: f64) -> Option<Self> {
         let asked = facts.asked(READINGS_MIN).unwrap_or_default();
-        if let Some(asked) = asked.iter().find(|asked| asked.connecting_share() >= UNANSWERED_MIN) {
-            let share = asked.connecting_share();
-            let most = asked.connecting.iter().max().copied().unwrap_or(0);
+        // Their time was spent in waiting for it: by Little's law as many stand there at a time as come in the time that each takes, of those that
+        // have a connection.
+        let took = facts.latency(Kind::Failed);
+        let at_a_time = failed / facts.measured_s().max(1e-9) * took.mean() / 1e9;
+        let at_a_time = at_a_time.min(f64::from(facts.recording.plan.connections));
+        let is_long = !took.is_empty() && took.mean() >= LONG_NS;
+        let is_unanswered = |asked: &&Asked<'_>| {
+            asked.connecting_share() >= UNANSWERED_MIN && asked.connecting_mean() >= WAITED_MIN * at_a_time
+        };
+        if let Some(asked) = asked.iter().find(is_unanswered).filter(|_| is_long) {
+            let (share, mean) = (asked.connecting_share(), asked.connecting_mean());
             let because = format!(
-                "in {} of the readings up to {most} of its connections to {} stood unanswered (SYN-SENT)",
+                "in {} of the readings connections to {} stood unanswered (SYN-SENT), {mean:.1} at a time, with {at_a_time:.1} requests at a \
+                 time that failed",
                 percent(share),
                 asked.remote
             );
             return Some(Self {
                 text: format!(": {}, which it asks, does not answer its connects", asked.remote),
                 because: facts
-                    .piece::<Sockets>(because, "outgoing.connecting_share", share, "ratio")
-                    .from(UNANSWERED_MIN)
+                    .piece::<Sockets>(because, "outgoing.connecting_at_a_time", mean, "connections")
+                    .from(WAITED_MIN * at_a_time)
                     .into(),
                 remedy: "Look at the server that it asks, and the way there: is it alive, is the queue of its listener full (ss -ltn), is there a filter",
             });
         }
-        // Their time was spent in waiting for it: by Little's law as many stand there at a time as come in the time that each takes.
-        let took = facts.latency(Kind::Failed);
-        let at_a_time = failed / facts.measured_s().max(1e-9) * took.mean() / 1e9;
         let is_waited_for = |asked: &&Asked<'_>| {
             asked.due_share() >= UNANSWERED_MIN && asked.due_mean() >= WAITED_MIN * at_a_time && !asked.is_unix()
         };
-        let slow = asked.iter().find(is_waited_for).filter(|_| !took.is_empty() && took.mean() >= LONG_NS);
+        let slow = asked.iter().find(is_waited_for).filter(|_| is_long);
         if let Some(asked) = slow {
             let because = format!(
                 "on {:.1} of its connections to {} a reply was due at a time, with {at_a_time:.1} requests at a time that failed after {}",

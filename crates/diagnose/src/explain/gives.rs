@@ -339,14 +339,15 @@ fn stopped_for_good(death: &Death<'_>, facts: &Facts<'_>, losses: &[Loss]) -> Op
 }
 
 /// Whether a loss of that kind cannot be what a generator has made that was late or kept from running: nearly all of the failures are the
-/// target's own words or doing, and none of them of a time limit; or some of the connections of its only worker starved, and others not.
+/// target's own words or doing, and none of them of a time limit or without an end; or some of the connections of its only worker starved, and others not.
 fn is_none_of_the_generators(facts: &Facts<'_>, kind: LossKind) -> bool {
     let sum = &facts.recording.totals.sum;
     match kind {
         LossKind::Failed => {
             let own = GENERATORS_OWN.iter().map(|kind| sum.errors.of(*kind)).fold(0, u64::saturating_add);
-            let may_be = sum.errors.of_class(FailureClass::Unanswered).saturating_add(own);
-            may_be as f64 <= (1.0 - NEARLY_ALL) * sum.counts.failed as f64
+            let open = facts.recording.totals.in_flight_at_end;
+            let may_be = sum.errors.of_class(FailureClass::Unanswered).saturating_add(own).saturating_add(open);
+            may_be as f64 <= (1.0 - NEARLY_ALL) * sum.counts.failed.saturating_add(open) as f64
         }
         LossKind::Starved => {
             let users = facts.recording.totals.users;

@@ -35,6 +35,11 @@ impl Asked<'_> {
         self.connecting.iter().filter(|count| **count > 0).count() as f64 / self.connecting.len().max(1) as f64
     }
 
+    /// How many were being made at a time, on average.
+    pub fn connecting_mean(&self) -> f64 {
+        mean(&self.connecting)
+    }
+
     /// How many were due at a time, on average.
     pub fn due_mean(&self) -> f64 {
         mean(&self.due)
@@ -145,7 +150,7 @@ mod tests {
             due: vec![4, 0, 0, 2],
             ages_ns: vec![10, 30],
         };
-        assert_eq!(asked.connecting_share(), 0.25);
+        assert_eq!((asked.connecting_share(), asked.connecting_mean()), (0.25, 0.25));
         assert_eq!((asked.due_share(), asked.due_mean(), asked.open_mean(), asked.age_ns()), (0.5, 1.5, 3.0, 30.0));
         assert_eq!(Asked::default().age_ns(), 0.0);
     }

@@ -57,6 +57,13 @@ fn a_generator_that_was_kept_from_running_made_none_of_the_targets_refusals() {
         assert_eq!(diagnosis.validity.state, ValidityState::NotValid);
         diagnosis.gives.unwrap().text
     };
+    let mut open_at_its_end = open().each(|s| (s.response_ns, s.target) = (200_000, vec![(0.01, 0.0)]));
+    (open_at_its_end.in_flight_at_end, open_at_its_end.unfinished) = (2_000, (5 * SECOND, 2_000));
+    open_at_its_end.seconds.iter_mut().for_each(|s| {
+        (s.busy, s.wait, s.late_share, s.reap_delay_ns) = (0.4, 0.55, 0.5, 60_000_000);
+    });
+    let unfinished = diagnose(&open_at_its_end.recording()).gives.unwrap().text;
+    assert!(unfinished.contains("may be"), "requests without an end may be the generator's: {unfinished}");
     let late = gives(ErrorKind::ConnectTimeout);
     assert!(late.contains(MAY_BE), "{late}");
     for kind in [ErrorKind::ClosedEarly, ErrorKind::Reset] {
@@ -134,10 +141,12 @@ fn replies_that_say_failure_are_of_whom_the_target_asks_where_that_does_not_answ
     let title = |recording: &Recording| of(&diagnose(recording), "error-status").title.clone();
     let plain = title(&failing(MS, &[], 0));
     assert_eq!(plain, "100 % of the replies say failure");
-    let unanswered = failing(MS, &[("connecting", 4)], 0);
+    let unanswered = failing(1_000 * MS, &[("connecting", 30)], 0);
     let expected = "100 % of the replies say failure: 10.0.0.7:8080, which it asks, does not answer its connects";
     assert_eq!(title(&unanswered), expected);
     assert_eq!(status(&unanswered, "error-status"), Status::Supported);
+    assert_eq!(title(&failing(1_000 * MS, &[("connecting", 4)], 0)), plain, "a few, of something else");
+    assert_eq!(title(&failing(MS, &[("connecting", 30)], 0)), plain, "they do not wait for that");
     // 50 a second that take a second each are 50 at a time.
     let due = [("established", 60), ("awaiting", 30), ("awaiting_p50_ns", 500_000_000)];
     let expected = "100 % of the replies say failure, after 1.00 s: 10.0.0.7:8080, which it asks, does not answer it";
