@@ -341,6 +341,10 @@ fn stopped_for_good(death: &Death<'_>, facts: &Facts<'_>, losses: &[Loss]) -> Op
 /// Whether a loss of that kind cannot be what a generator has made that was late or kept from running: nearly all of the failures are the
 /// target's own words or doing, and none of them of a time limit or without an end; or some of the connections of its only worker starved, and others not.
 fn is_none_of_the_generators(facts: &Facts<'_>, kind: LossKind) -> bool {
+    // Of several generators one may have lost what the others' are counted with.
+    if facts.recording.capsule.generators.is_some() {
+        return false;
+    }
     let sum = &facts.recording.totals.sum;
     match kind {
         LossKind::Failed => {
@@ -352,7 +356,7 @@ fn is_none_of_the_generators(facts: &Facts<'_>, kind: LossKind) -> bool {
         LossKind::Starved => {
             let users = facts.recording.totals.users;
             let is_some = users.is_some_and(|users| users.starved > 0 && users.starved < users.connections);
-            facts.recording.plan.threads == 1 && facts.recording.capsule.generators.is_none() && is_some
+            facts.recording.plan.threads == 1 && is_some
         }
         LossKind::Slow | LossKind::Waiting | LossKind::Capacity => false,
     }
