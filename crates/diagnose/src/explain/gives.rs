@@ -451,7 +451,12 @@ fn is_small_part(finding: &Finding, losses: &[Loss], is_standstill: bool) -> boo
     if OTHERS.contains(&&*finding.id) && !is_standstill {
         return false;
     }
-    let is_small = |explains: Explains| explains.share < SMALL_PART && explains.high < SMALL_PART_HIGH;
+    // Of a loss that is itself a part of the first, it explains that part of a part.
+    let share_of = |kind: LossKind| losses.iter().find(|loss| loss.kind == kind).map_or(1.0, |loss| loss.share);
+    let is_small = |explains: Explains| {
+        let part = (share_of(explains.of) / losses.first().map_or(1.0, |loss| loss.share).max(1e-9)).min(1.0);
+        explains.share * part < SMALL_PART && explains.high * part < SMALL_PART_HIGH
+    };
     finding.explains.is_some_and(|explains| of_time(explains.of) && is_small(explains)) && is_open
 }
 
@@ -546,6 +551,12 @@ mod tests {
             assert!(!is_small_part(&finding, &waiting, false), "{others}");
             assert!(is_small_part(&finding, &waiting, true), "{others}, and nobody was answered");
         }
+        // A quarter of what slow ones took, where all took long by something else.
+        let all = Loss { share: 1.0, ..lost(LossKind::Waiting, 1.0) };
+        let some = Loss { share: 0.25, ..lost(LossKind::Slow, 0.8) };
+        assert!(is_small_part(&found(LossKind::Slow, 0.23, 0.42), &[all.clone(), some], false));
+        let most = Loss { share: 0.95, ..lost(LossKind::Slow, 0.8) };
+        assert!(!is_small_part(&found(LossKind::Slow, 0.23, 0.42), &[all, most], false));
         // Others explain more: they would be first, and this is none of the rest.
         assert!(!is_small_part(&found(LossKind::Waiting, 0.18, 0.36), &[lost(LossKind::Waiting, 0.7)], false));
         let both = [lost(LossKind::Waiting, 1.0), lost(LossKind::Slow, 0.7)];
