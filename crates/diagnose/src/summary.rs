@@ -18,9 +18,10 @@ use model::limits::GONE_NS;
 use model::plan::{Address, Pace};
 use model::recording::Row;
 use model::recovery::Recovery;
-use model::slow::{Concentration, Dimension};
+use model::request::{Request, RequestEnd};
 use model::units::{show_bytes, show_figure, show_grouped};
 use model::{Event, LatencyKind};
+use std::collections::BTreeSet;
 
 /// Failures that say that nobody was there to be connected to.
 const GONE: [ErrorKind; 5] = [
@@ -54,6 +55,8 @@ const COMING_LAST: usize = 2;
 const COMING_BYTES: f64 = 1.0 / 3.0;
 /// Attempts for each request of an interval from which on retries are a storm.
 const STORM_TIMES: f64 = 2.0;
+/// So many of the failures must be connects that never came to be.
+const NOT_CONNECTED_MIN: f64 = 0.95;
 /// Fewer requests of others, or a smaller share of all, leave the figures what they are: a health check, a scrape.
 const OTHERS_MIN: u64 = 20;
 const OTHERS_SHARE_MIN: f64 = 0.1;
@@ -365,12 +368,8 @@ pub(crate) fn nothing_connected(facts: &Facts<'_>) -> String {
     let attempts = |kind: ErrorKind| sum.errors.of(kind).saturating_add(sum.connection_errors.of(kind));
     let most = ErrorKind::ALL.iter().copied().filter(|kind| attempts(*kind) > 0).max_by_key(|kind| attempts(*kind));
     let mut addresses = facts.recording.plan.origins.iter().flat_map(|origin| &origin.addresses);
-    let (where_to, listeners) = match (addresses.next(), addresses.next()) {
-        (Some(Address::Unix(path)), None) => (path.display().to_string(), "ss -lx"),
-        (Some(address), None) => (address.to_string(), "ss -ltn"),
-        _ => ("the target".to_owned(), "ss -ltn"),
-    };
-    let why = most.and_then(|kind| why_not_connected(kind, &where_to, listeners));
+    let only = addresses.next().filter(|_| addresses.next().is_none());
+    let why = most.and_then(|kind| why_not_connected(kind, only));
     let why = why.unwrap_or_else(|| match most {
         Some(kind) => format!("{}; what the target can do is not known", kind.name()),
         None => "what the target can do is not known".to_owned(),
@@ -378,8 +377,10 @@ pub(crate) fn nothing_connected(facts: &Facts<'_>) -> String {
     format!("{NO_CONNECTION}: {why}")
 }
 
-/// Why no connect to an address comes to be, by how those fail, and what to look at.
-fn why_not_connected(kind: ErrorKind, where_to: &str, listeners: &str) -> Option<String> {
+/// Why no connect to an address comes to be, by how those fail, and what to look at; `None` is one of several.
+fn why_not_connected(kind: ErrorKind, address: Option<&Address>) -> Option<String> {
+    let where_to = address.map_or("the target".to_owned(), Address::to_string);
+    let listeners = if matches!(address, Some(Address::Unix(_))) { "ss -lx" } else { "ss -ltn" };
     match kind {
         ErrorKind::Refused => Some(format!(
             "{where_to} refuses, as where nobody listens: does the server run, and at that address ({listeners})?"
@@ -395,18 +396,19 @@ fn why_not_connected(kind: ErrorKind, where_to: &str, listeners: &str) -> Option
 
 /// That one of several addresses cannot be connected to, and nearly all failures are that; `None`: they are something else.
 pub(crate) fn one_not_connected(facts: &Facts<'_>, loss: &Loss) -> Option<String> {
-    const NEARLY_ALL: f64 = 0.95;
-    let errors = &facts.recording.totals.sum.errors;
+    let recording = facts.recording;
+    let errors = &recording.totals.sum.errors;
     let kind = GONE.into_iter().max_by_key(|kind| errors.of(*kind))?;
-    if (errors.of(kind) as f64) < NEARLY_ALL * facts.recording.totals.sum.counts.failed as f64 {
+    if (errors.of(kind) as f64) < NOT_CONNECTED_MIN * recording.totals.sum.counts.failed as f64 {
         return None;
     }
-    let is_there = |place: &&Concentration| {
-        place.dimension == Dimension::Address && place.of_them >= NEARLY_ALL && place.of_others <= 1.0 - NEARLY_ALL
-    };
-    let place = loss.concentrated.iter().find(is_there)?;
-    let why = why_not_connected(kind, place.place.strip_prefix("to ").unwrap_or(&place.place), "ss -ltn")?;
-    Some(format!("{}: {why}", loss.text))
+    let at = |request: &Request| (request.origin, request.address);
+    let failed: BTreeSet<(u16, u16)> = recording.requests.failed().map(at).collect();
+    let good = || recording.requests.sampled().filter(|request| request.end == RequestEnd::Ok);
+    let one = failed.first().filter(|one| failed.len() == 1 && good().all(|request| at(request) != **one))?;
+    good().next()?;
+    let address = recording.plan.origins.get(usize::from(one.0))?.addresses.get(usize::from(one.1))?;
+    Some(format!("{}: {}", loss.text, why_not_connected(kind, Some(address))?))
 }
 
 fn never_answered(facts: &Facts<'_>) -> Option<String> {

@@ -127,9 +127,13 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         facts.piece::<Process>(text, "target.descriptors", open as f64, "descriptors").from(asked as f64)
     });
     let is_held = usual >= HELD_MAX * asked as f64;
-    let is_sure = first >= FIRST_MIN || (!is_held && process.is_some());
-    if usual < 1.0 || (is_held && process.is_none()) || !is_sure {
+    if usual < 1.0 || (is_held && process.is_none()) {
         return Verdict::refuted("the target held all connections").because(client.into()).because(sockets.into());
+    }
+    if first < FIRST_MIN && (is_held || process.is_none()) {
+        return Verdict::refuted("requests failed on connections that had been served, too")
+            .because(client.into())
+            .because(sockets.into());
     }
     // Those that are left without a reply fail by their time limit, those that are turned away by what comes.
     let is_late =

@@ -3,8 +3,8 @@
 //! Evidence: (client) pauses in which several requests were under way and none ended; and one of these:
 //! (kernel) calls of the target that took as long as such a pause and are none for work (a sleep, a file, a receive);
 //! (process) the only working thread slept, or waited for a disk or for a process that it had started, for half of the pauses' time;
-//! (process) one of several workers did so all the time, while the others worked or waited for work, or was full while they had room; that
-//! one is told, too, by connections that starve beside others, or slow requests that are behind slow ones on their connection;
+//! (process) one of several workers did so all the time, while the others worked or waited for work, or was full while they had room, or
+//! computed for much of the time while they hardly did; that one is told, too, by connections that starve beside others, or slow requests that are behind slow ones on their connection;
 //! (process) the thread ran for half of the pauses' time, or (kernel) ran and waited for a CPU so, with no wait as long as a pause;
 //! (process) the only working thread neither ran nor wanted a CPU for most of that time, asks nobody, and nothing but this host is
 //! between it and its clients.

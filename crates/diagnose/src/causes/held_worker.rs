@@ -1,4 +1,4 @@
-//! One of several workers that is held up, while the others work or have nothing to do.
+//! One of several workers that is held up, is full, or computes, while the others have time left.
 //!
 //! Workers are told from helpers (a runtime's timers sleep, too) by what they have of their own: each is the busiest thread of its process,
 //! or they are no more than the sockets that listen at one address. That one that sleeps serves is told by its leaving its CPU once or
@@ -8,7 +8,7 @@ use crate::evidence::{Piece, Process};
 use crate::facts::{Facts, SLOW_TIMES, Stand, Stands, percent};
 use crate::history::ProcessId;
 use crate::statistics::median;
-use crate::thresholds::{WORKER_FULL, WORKER_HELD};
+use crate::thresholds::{WORKER_BUSY, WORKER_FULL, WORKER_HELD};
 use model::request::RequestEnd;
 use std::collections::BTreeMap;
 
@@ -25,9 +25,8 @@ const OTHERS_HELD_MAX: f64 = 0.1;
 const OTHERS_FREE_MIN: f64 = 0.8;
 /// Of one that is full each of the others wants no more of its time.
 const ROOM_MAX: f64 = 0.6;
-/// One that is not full, and slow for what it computes: it works for so much of the time, the others for so much of that at most, and its work on a
-/// slow reply is so much of what that took longer than others.
-const BUSY_MIN: f64 = 0.4;
+/// Beside one that computes the others work for so much of its time at most; and its work on a slow reply is so much of what that took longer
+/// than others.
 const BUSY_TIMES: f64 = 0.2;
 const COST_MIN: f64 = 0.4;
 /// More are no workers to be told apart.
@@ -111,7 +110,7 @@ fn busy(facts: &Facts<'_>, all: &[Worker], count: usize) -> Option<HeldWorker> {
     let most = others.iter().map(|worker| wanted(worker)).fold(0.0, f64::max);
     let works = wanted(one);
     let is_idle = others.iter().all(|worker| worker.is_free()) && most <= BUSY_TIMES * works;
-    if works < BUSY_MIN || !is_idle || !are_behind_slow_ones(facts) {
+    if works < WORKER_BUSY.value || !is_idle || !are_behind_slow_ones(facts) {
         return None;
     }
     // It spends so much on each slow reply, where those are the ones that it gives.
@@ -126,7 +125,7 @@ fn busy(facts: &Facts<'_>, all: &[Worker], count: usize) -> Option<HeldWorker> {
         plural(others.len()),
         percent(most)
     );
-    let process = facts.piece::<Process>(text, "target.worker_busy", works, "ratio").from(BUSY_MIN);
+    let process = facts.piece::<Process>(text, "target.worker_busy", works, "ratio").from(WORKER_BUSY.value);
     let title = format!(
         "one of the target's {count} workers computes for {} of the time while the other{} hardly anything, and all that it has taken wait for it",
         percent(works),

@@ -79,8 +79,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
             "no request succeeded, or the target's CPU time was not read",
         );
     };
-    let text = format!("requests were {} in the target, of which it worked {}", duration(in_ns), duration(cost_ns));
-    let client = facts.piece::<Client>(text, "service.mean_us", in_ns / 1e3, "us").from(LINE_MIN * cost_ns / 1e3);
+    let client = time_beside_work(facts, in_ns, cost_ns);
     if in_ns < LINE_MIN * cost_ns {
         return Verdict::refuted("requests did not wait in the target").because(client.into());
     }
@@ -127,6 +126,12 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     by_readings(facts, working.len(), &stands, in_target_at_a_time(facts, in_ns), client)
 }
 
+/// How long requests were in the target, beside the work in them.
+fn time_beside_work(facts: &Facts<'_>, in_ns: f64, cost_ns: f64) -> Piece<Client> {
+    let text = format!("requests were {} in the target, of which it worked {}", duration(in_ns), duration(cost_ns));
+    facts.piece::<Client>(text, "service.mean_us", in_ns / 1e3, "us").from(LINE_MIN * cost_ns / 1e3)
+}
+
 /// Of a thread for each request none lives for long enough to be one that works, and their waits were counted all the same: as many threads as
 /// requests waited at one place, about as many at a time as requests were in the target.
 fn of_threads_that_come_and_go(facts: &Facts<'_>) -> Option<Verdict<OfTarget>> {
@@ -151,15 +156,13 @@ fn of_threads_that_come_and_go(facts: &Facts<'_>) -> Option<Verdict<OfTarget>> {
         worst.waiters, worst.place
     );
     let kernel = facts.piece::<Kernel>(text, "futex.wait_share", share, "ratio").from(FUTEX_SHARE.value);
-    let text = format!("requests were {} in the target, of which it worked {}", duration(in_ns), duration(cost_ns));
-    let client = facts.piece::<Client>(text, "service.mean_us", in_ns / 1e3, "us").from(LINE_MIN * cost_ns / 1e3);
     let share = share.min(1.0);
     let title = format!(
         "the target's threads, one for each request, wait for each other at a lock, {} of the time they are there",
         percent(share)
     );
     let severity = if is_machine_full(facts) { Severity::Info } else { Severity::Error };
-    let verdict = Verdict::proved(severity, title, kernel, client);
+    let verdict = Verdict::proved(severity, title, kernel, time_beside_work(facts, in_ns, cost_ns));
     Some(supported(facts, verdict.because_all(held_by(facts, worst)), share))
 }
 

@@ -19,6 +19,7 @@ pub mod dns_wait;
 pub mod error_status;
 pub mod event_loop_blocked;
 pub mod evidence;
+mod failing_backend;
 pub mod fast_failures;
 pub mod fd_exhaustion;
 pub mod files_reread;

@@ -1,12 +1,12 @@
 //! What the rules on pauses have in common: spans in which no request ended though some were under way at every worker of the
-//! generator, and that were not the generator's own. Left out are those in which only requests were under way that never got a reply:
-//! the target had nothing to do then.
+//! generator, and that were not the generator's own. Left out are those in which only requests were under way that never got a reply,
+//! as the target had nothing to do then; and those that held nobody up, as each request takes longer than that by itself.
 
 use crate::explain::standstill::was_looked_on;
 use crate::explain::waits::account;
 use crate::facts::{Facts, duration};
 use crate::statistics::median;
-use crate::thresholds::{PAUSE_NS, PAUSE_TIMES, PAUSED_SHARE, PERIODIC};
+use crate::thresholds::{PAUSE_NS, PAUSE_OUTSIDE, PAUSE_TIMES, PAUSED_SHARE, PERIODIC};
 use model::error_kind::FailureClass;
 use model::latency::Kind;
 use model::request::{Gap, Request, RequestEnd};
@@ -29,8 +29,6 @@ pub(crate) struct Pauses {
     pub(crate) every_ns: f64,
 }
 
-/// Who stands in a pause from its beginning to its end was under way outside of all of them for no longer than so many times its length.
-const OUTSIDE_TIMES: f64 = 2.0;
 /// Fewer are chance.
 const PAUSES_MIN: usize = 4;
 /// A pause that outlasts the load may be so many times as long as the longest within it.
@@ -118,7 +116,7 @@ fn held_up(facts: &Facts<'_>, gaps: Vec<Gap>) -> Vec<Gap> {
         let first = under_way.partition_point(|(from_ns, _)| from_ns.saturating_add(longest_ns) < gap.to_ns);
         let began = under_way[first..].iter().take_while(|(from_ns, _)| *from_ns <= gap.from_ns);
         let outside: Vec<f64> = began.filter(|(_, to_ns)| *to_ns >= gap.to_ns).map(outside_ns).collect();
-        outside.is_empty() || median(outside) <= OUTSIDE_TIMES * gap.length_ns() as f64
+        outside.is_empty() || median(outside) <= PAUSE_OUTSIDE.value * gap.length_ns() as f64
     };
     gaps.into_iter().filter(is_pause).collect()
 }

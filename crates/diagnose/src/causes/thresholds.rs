@@ -69,7 +69,9 @@ thresholds! {
     PAUSE_NS: 10e6, "ns", ["event-loop-blocked", "stop-the-world"], "length of a pause", "shorter ones are a scheduler's on a busy machine";
     WORKER_HELD: 0.5, "ratio", ["event-loop-blocked"], "time that one of several workers waited for something else than work, the others a tenth at most", "measured: 97 to 99 % of one that sleeps in each request, 0 of the others";
     WORKER_FULL: 0.9, "ratio", ["event-loop-blocked"], "time that one of several workers ran or wanted a CPU, the others six tenths at most", "as at-its-limit, and what an open load leaves; measured: 100 % beside 4 %";
+    WORKER_BUSY: 0.4, "ratio", ["event-loop-blocked"], "time that one of several workers ran or wanted a CPU, the others a fifth of that at most", "slow requests behind slow ones are its; measured: 44 to 55 % beside 2 %";
     PAUSES_IDLE: 0.5, "ratio", ["event-loop-blocked"], "of the pauses' time, that in which the only working thread neither ran nor wanted a CPU", "most of it; measured: 0.56 to 0.7 of loops that sleep 60 to 124 ms in a second";
+    PAUSE_OUTSIDE: 2.0, "ratio", ["event-loop-blocked", "stop-the-world"], "time that who stood in a pause was under way outside of all of them, over its length, at most", "measured: 4.2 of requests that take 124 ms by themselves; a line behind a pause takes as long as the pause";
     PAUSED_SHARE: 0.02, "ratio", ["event-loop-blocked", "stop-the-world"], "time in pauses", "what is in every p98";
     PERIODIC: 0.25, "ratio", ["stop-the-world"], "standard deviation over mean of the time between pauses", "pauses of chance have 1 (exponential), those of a timer next to 0";
     COLLECTOR_SHARE: 0.3, "ratio", ["garbage-collection"], "slow requests' excess over their kind that lies in the collector's pauses", "a third of a loss is worth a remedy; pauses of chance hold as much as they take of the time";
@@ -82,6 +84,8 @@ thresholds! {
     SLOW_PATH_TIMES: 5.0, "ratio", ["slow-path"], "fast band of the costly kinds of request over that of the usual one", "the catalogue's";
     SLOW_PATH_NS: 1e6, "ns", ["slow-path"], "the same, by how much longer", "shorter ones hold hardly anybody up";
     OTHERS_AS_LONG: 0.75, "ratio", ["neighbour-request"], "time of other clients' requests over the median pause", "buckets of powers of two";
+    BACKEND_WAITED: 0.5, "ratio", ["error-status"], "connections that wait for whom the target asks, for each request at a time that fails", "half of them, where readings are one a second; measured: 1.0";
+    BACKEND_GONE: 0.9, "ratio", ["error-status"], "connects that failed on this machine, not the load's, for each reply that says failure", "measured: 1.0";
     FAST_FAILURES: 0.05, "ratio", ["fast-failures"], "requests that failed", "what shows in a mean";
     FAST_FAILURE_TIMES: 2.0, "ratio", ["fast-failures"], "median of the successes over that of the failures", "half as long is no scatter";
     KEPT_BYTES: 16_777_216.0, "bytes", ["memory-kept"], "growth of resident memory under the load", "what an allocator keeps of some threads' arenas is less";

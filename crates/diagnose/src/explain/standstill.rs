@@ -30,57 +30,59 @@ const STOPS: [i32; 4] = [19, 20, 21, 22];
 /// The state of who is stopped, by proc_pid_stat(5).
 const STOPPED: char = 'T';
 
-/// Which process of the target somebody stopped, and it stood so for a tenth of a second or more: that for which it was longest, in a sentence
-/// without an end. What it had taken waits for it, while other processes may serve. That it goes on is told by nobody (the kernel
-/// does not deliver SIGCONT), so its threads' state counts; the event says who did it.
+/// Which process of the target somebody stopped in the course of the run, so that it stood still for a tenth of a second or more: that for which
+/// it was longest, in a sentence without an end. What it had taken waits for it, while other processes may serve. No event says that it
+/// goes on (the kernel does not deliver SIGCONT), so the state of its threads in the readings does; one says who stopped it, and when.
 pub(super) fn stopped_process(facts: &Facts<'_>) -> Option<String> {
-    let mut all: BTreeMap<u32, Stopped<'_>> = BTreeMap::new();
-    for snapshot in facts.snapshots() {
+    let mut longest: Option<Stopped<'_>> = None;
+    // Of each process that stands stopped, since when it was read so; none of one that did from the first reading on.
+    let mut now: BTreeMap<u32, Option<i64>> = BTreeMap::new();
+    for (reading, snapshot) in facts.snapshots().enumerate() {
         for process in snapshot.processes.iter().filter(|process| process.role == Role::Target) {
-            if !process.threads.is_empty() && process.threads.iter().all(|thread| thread.state == STOPPED) {
-                let stopped = all.entry(process.pid).or_insert(Stopped {
-                    name: &process.name,
-                    from_ns: snapshot.at_ns,
-                    to_ns: snapshot.at_ns,
-                });
-                stopped.to_ns = snapshot.at_ns;
+            if process.threads.is_empty() || process.threads.iter().any(|thread| thread.state != STOPPED) {
+                now.remove(&process.pid);
+                continue;
+            }
+            let since_ns = *now.entry(process.pid).or_insert((reading > 0).then_some(snapshot.at_ns));
+            let Some(since_ns) = since_ns else { continue };
+            let stop = facts
+                .recording
+                .events
+                .iter()
+                .rev()
+                .find(|event| is_stop(event) && event.details.pid == Some(process.pid) && event.at_ns <= since_ns);
+            let from_ns = stop.map_or(since_ns, |event| event.at_ns);
+            let stopped = Stopped { pid: process.pid, name: &process.name, stop, from_ns, to_ns: snapshot.at_ns };
+            if longest.as_ref().is_none_or(|longest| stopped.lasted_ns() > longest.lasted_ns()) {
+                longest = Some(stopped);
             }
         }
     }
-    let stop_of = |pid: u32, stopped: &Stopped<'_>| {
-        facts
-            .recording
-            .events
-            .iter()
-            .rev()
-            .find(|event| is_stop(event) && event.details.pid == Some(pid) && event.at_ns <= stopped.from_ns)
-    };
-    let lasted = |(pid, stopped): (u32, Stopped<'_>)| {
-        let event = stop_of(pid, &stopped);
-        let from_ns = event.map_or(stopped.from_ns, |event| event.at_ns);
-        let lasted_ns = stopped.to_ns.saturating_sub(from_ns);
-        let what = event.map_or_else(
-            || format!("the target's process {} ({pid}) was stopped (state T)", stopped.name),
-            |event| event.text.clone(),
-        );
-        (
-            lasted_ns,
-            format!(
-                "{what}, and stood still from second {:.1} to {:.1}",
-                from_ns as f64 / 1e9,
-                stopped.to_ns as f64 / 1e9
-            ),
-        )
-    };
-    let longest = all.into_iter().map(lasted).max_by_key(|(lasted_ns, _)| *lasted_ns);
-    longest.filter(|(lasted_ns, _)| *lasted_ns >= LENGTH_NS_MIN as i64).map(|(_, text)| text)
+    longest.filter(|stopped| stopped.lasted_ns() >= LENGTH_NS_MIN as i64).map(|stopped| stopped.said())
 }
 
-/// A process that stood stopped: in which readings for the first and for the last time, nanoseconds of the run.
+/// A process that stood stopped, from and to when at least, nanoseconds of the run.
 struct Stopped<'f> {
+    pid: u32,
     name: &'f str,
+    stop: Option<&'f Event>,
     from_ns: i64,
     to_ns: i64,
+}
+
+impl Stopped<'_> {
+    fn lasted_ns(&self) -> i64 {
+        self.to_ns.saturating_sub(self.from_ns)
+    }
+
+    fn said(&self) -> String {
+        let what = self.stop.map_or_else(
+            || format!("the target's process {} ({}) was stopped (state T)", self.name, self.pid),
+            |event| event.text.clone(),
+        );
+        let (from_s, to_s) = (self.from_ns as f64 / 1e9, self.to_ns as f64 / 1e9);
+        format!("{what}, and stood still from second {from_s:.1} to {to_s:.1}")
+    }
 }
 
 /// Whether somebody stopped a process of the target.

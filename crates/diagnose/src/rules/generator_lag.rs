@@ -1,7 +1,8 @@
 //! `generator-lag`: requests were taken up late, or replies looked at late, and nobody is seen who kept the generator.
 //!
 //! Evidence: what lag makes up of the response time (its quantile less that of the same requests from the moment they were
-//! taken up), requests that were due and never taken up, or turns of the loop that were late, in any pace: where that is
+//! taken up), requests that were due and never taken up, turns of the loop that were late, in any pace, or how long a closed
+//! pace's workers wanted to run and did not: where that is
 //! more than a tenth of the median or the 99th percentile, beyond that figure's own confidence interval, and longer than a
 //! wake-up ([`crate::harm`] has the derivations). Waiting for a free connection is `queue`, the target's, and is not in it:
 //! a stalled target leaves lag as it was. A target that answers in 500 ms is measured well beside 3 ms of lag, and the
@@ -16,7 +17,7 @@ use model::finding::{About, Evidence, Severity};
 use model::latency::Kind;
 use model::units::show_grouped;
 
-/// A run that is shorter than this, in seconds, is mostly its own start.
+/// Of a run that is shorter than this, seconds, much is its own start: reading and loading take 0.1 s of CPU time.
 const SHORT_S: f64 = 0.25;
 
 /// See the file's head.

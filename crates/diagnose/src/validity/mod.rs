@@ -7,6 +7,7 @@
 //! response time, or the connections held. Of a recording that stops before there was anything to judge it is undetermined. Where that is not `valid` and enough of the run was quiet, the quiet part is
 //! judged in its place.
 
+pub(crate) mod disturbed;
 pub mod harm;
 pub mod quiet;
 

@@ -9,6 +9,7 @@ use model::bpf::{BpfSample, FutexUse};
 use model::event::{Details, Event};
 use model::finding::{Standing, Status, ValidityState};
 use model::plan::Address;
+use model::recording::Timeline;
 use model::request::{IntervalRequests, Request, RequestEnd};
 use model::snapshot::{Outgoing, Role, Switches};
 use model::threads::{FutexHolder, ThreadStates, ThreadTime};
@@ -75,15 +76,15 @@ fn a_generator_that_was_kept_from_running_made_none_of_the_targets_refusals() {
     }
 }
 
-/// A run of which some connections starved, while its generator was kept from running.
-fn starving(threads: u16, state: char, readings: u64) -> Recording {
+/// A run of which some connections starved, while its generator was kept from running; its target's threads have a state in some seconds.
+fn starving(threads: u16, state: char, seconds: &[u64]) -> Recording {
     let build = open().each(|s| {
         (s.response_ns, s.target, s.lag_ns) = (200_000, vec![(0.01, 0.0)], 20_000_000);
         (s.busy, s.wait, s.late_share, s.reap_delay_ns) = (0.4, 0.55, 0.5, 60_000_000);
     });
     let mut recording = with(&build, |second, s| {
         let of_target = s.processes.iter_mut().filter(|process| process.role == Role::Target);
-        if second >= 3 && second < 3 + readings {
+        if seconds.contains(&second) {
             of_target.flat_map(|process| &mut process.threads).for_each(|thread| thread.state = state);
         }
     });
@@ -96,16 +97,20 @@ fn starving(threads: u16, state: char, readings: u64) -> Recording {
 #[test]
 fn a_process_that_somebody_stopped_is_named_where_connections_starve() {
     let text = |recording: &Recording| diagnose(recording).gives.unwrap().text;
-    let seen = text(&starving(1, 'T', 4));
+    let seen = text(&starving(1, 'T', &[3, 4, 5, 6]));
     assert!(seen.contains("hardly got a reply") && seen.contains("; meanwhile the target's process"), "{seen}");
     assert!(seen.ends_with("was stopped (state T), and stood still from second 3.0 to 6.0"), "{seen}");
-    let unseen = text(&starving(1, 'S', 4));
+    let unseen = text(&starving(1, 'S', &[3, 4, 5, 6]));
     assert!(!unseen.contains("stood still") && !unseen.contains("may be why"), "some of one worker's: {unseen}");
-    let of_two = text(&starving(2, 'S', 4));
+    let of_two = text(&starving(2, 'S', &[3, 4, 5, 6]));
     assert!(of_two.contains("may be why"), "they may be all of one worker's: {of_two}");
-    assert!(!text(&starving(1, 'T', 1)).contains("stood still"), "of one reading no length is known");
+    assert!(!text(&starving(1, 'T', &[3])).contains("stood still"), "of one reading no length is known");
+    let twice = text(&starving(1, 'T', &[2, 3, 6, 7, 8]));
+    assert!(twice.ends_with("stood still from second 6.0 to 8.0"), "it went on between: {twice}");
+    let all: Vec<u64> = (0..=10).collect();
+    assert!(!text(&starving(1, 'T', &all)).contains("stood still"), "it served nobody before, either");
     // By an event it is known who did it, and since when.
-    let mut told = starving(1, 'T', 4);
+    let mut told = starving(1, 'T', &[3, 4, 5, 6]);
     let pid = told.snapshots[0].processes.iter().find(|process| process.role == Role::Target).unwrap().pid;
     let details = Details { signal: Some(19), pid: Some(pid), ..Details::default() };
     let event = Event::new(2_600 * MS as i64, "target-signal", "the target's process web took SIGSTOP from process 7");
@@ -295,4 +300,27 @@ fn a_single_worker_that_sleeps_in_futex_in_each_request_is_a_pool_of_one() {
     assert_eq!(judged(400, true), Status::Supported);
     assert_eq!(judged(100, true), Status::Refuted, "it sleeps in one of four");
     assert_eq!(judged(400, false), Status::Refuted, "it waits for somebody");
+}
+
+#[test]
+fn a_run_that_is_over_at_once_says_that_it_was_short_and_what_it_lacked() {
+    let judged = |measured_ns: u64| {
+        let build = closed().with(|b| b.seconds.truncate(1)).each(|s| (s.ok, s.target) = (100, vec![(0.1, 0.0)]));
+        let mut recording = build.recording();
+        recording.totals.measured_ns = measured_ns;
+        // Of the only interval the wait is known, and whose share it was is not.
+        let mut row = recording.timeline.rows()[0].clone();
+        (row.end_ns, row.counts.cpu_wait_ns, row.worker_wait_max) = (row.start_ns + measured_ns, measured_ns / 3, 0.0);
+        recording.timeline = Timeline::default();
+        recording.timeline.push(row);
+        of(&diagnose(&recording), "generator-lag").clone()
+    };
+    let short = judged(5 * MS);
+    assert_eq!(short.status, Status::Supported, "{short:?}");
+    assert_eq!(short.title, "the generator was kept from running, in a run of 5.00 ms");
+    assert!(short.remedy.starts_with("Run for longer"), "{short:?}");
+    let why = "its workers wanted to run and did not for 33 % of the time";
+    assert!(short.because.iter().any(|piece| piece.text == why), "{short:?}");
+    let long = judged(1_000 * MS);
+    assert_eq!(long.title, "the generator was kept from running, and what kept it is not seen");
 }
