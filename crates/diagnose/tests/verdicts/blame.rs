@@ -6,6 +6,7 @@ use crate::common::stalled::pausing;
 use crate::common::{SECOND, closed, open};
 use diagnose::diagnose;
 use model::bpf::{BpfSample, FutexUse};
+use model::courses::RunCourses;
 use model::event::{Details, Event};
 use model::finding::{Standing, Status, ValidityState};
 use model::plan::Address;
@@ -239,6 +240,41 @@ fn an_address_at_which_nobody_listens_is_named_and_is_no_limit_of_connections() 
 }
 
 #[test]
+fn a_target_that_closes_idle_connections_to_make_room_is_at_a_limit_of_connections() {
+    // Of ten failures so many are of new connections; of 64 connections so many are held, with so many descriptors.
+    let judged = |first: u64, closed: u64, held: u64, descriptors: u64| {
+        let build = open().with(|b| (b.connected, b.closed_by_peer) = (1_000, closed)).each(|s| {
+            (s.failed, s.response_ns, s.target) = (vec![(ErrorKind::ClosedEarly, 100)], 200_000, vec![(0.05, 0.0)]);
+        });
+        let mut recording = with(&build, |_, s| {
+            s.network.set("connections_looked_at", held);
+            let target = s.processes.iter_mut().filter(|process| process.role == Role::Target);
+            target.for_each(|process| process.descriptors = Some(descriptors));
+        });
+        recording.courses = RunCourses::of(&recording.snapshots);
+        for second in 0..10 {
+            let mut tick = IntervalRequests::default();
+            for n in 0..10 {
+                let sent_ns = second * SECOND + n * MS;
+                let sent = Request { ready_ns: sent_ns, sent_ns, ended_ns: sent_ns + 200_000, ..Request::default() };
+                let one = Request { connection: n as u32, ordinal: 9, ..sent };
+                tick.sampled.offer(1000, one_of_all(second * 100 + n, one));
+                let end = RequestEnd::Failed(ErrorKind::ClosedEarly);
+                let failed = Request { end, ordinal: if n < first { 1 } else { 9 }, ..one };
+                tick.failed.offer(1000, one_of_all(second * 100 + n, failed));
+            }
+            recording.requests.push(second, 20, &tick);
+        }
+        status(&recording, "connection-limit")
+    };
+    assert_eq!(judged(7, 990, 28, 33), Status::Supported);
+    assert_eq!(judged(3, 990, 28, 33), Status::Refuted, "most failed on connections that had been served");
+    assert_eq!(judged(7, 500, 28, 33), Status::Refuted, "half of the connections stay");
+    assert_eq!(judged(7, 990, 60, 33), Status::Refuted, "nearly all are held");
+    assert_eq!(judged(7, 990, 28, 80), Status::Refuted, "it had descriptors for all of them");
+}
+
+#[test]
 fn of_few_replies_that_took_much_of_the_run_nothing_is_known() {
     // They come after the load has ended.
     let gives = |replies: u64, response_ns: u64| {
@@ -309,7 +345,7 @@ fn a_run_that_is_over_at_once_says_that_it_was_short_and_what_it_lacked() {
         let mut recording = build.recording();
         recording.totals.measured_ns = measured_ns;
         // Of the only interval the wait is known, and whose share it was is not.
-        let mut row = recording.timeline.rows()[0].clone();
+        let mut row = recording.timeline.rows()[0];
         (row.end_ns, row.counts.cpu_wait_ns, row.worker_wait_max) = (row.start_ns + measured_ns, measured_ns / 3, 0.0);
         recording.timeline = Timeline::default();
         recording.timeline.push(row);
