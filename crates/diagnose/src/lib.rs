@@ -41,7 +41,7 @@ pub use rules::RULES;
 pub use statistics::critical_t;
 pub use validity::{harm, quiet};
 
-use explain::{behind, gives, waits, without_load};
+use explain::{gives, waits, without_load};
 use facts::Facts;
 use history::History;
 use model::event::{ABORTED, TARGET_ENDED};
@@ -148,7 +148,8 @@ pub fn diagnose_with(recording: &Recording, history: &History) -> Diagnosis {
         Needs::Nothing => without_load::gives(&facts, &findings),
         _ => ended(recording, &findings).unwrap_or_else(|| {
             let gives = gives::gives(&facts, &validity, &findings, &losses, &segments);
-            behind::with_behind(gives::with_own_faults(gives, &losses, stretch.as_ref()), &facts)
+            let gives = gives::with_failures(gives, &facts, &losses);
+            gives::with_behind(gives::with_own_faults(gives, &losses, stretch.as_ref()), &facts)
         }),
     };
     Diagnosis {

@@ -17,6 +17,8 @@ use model::workload::{FailureReplies, NamedOutcome};
 use std::cmp::Reverse;
 
 const MANY: f64 = 0.01;
+/// So many of the replies that say failure say the same, to be named with them.
+const OF_ONE: f64 = 0.9;
 /// Statuses named, the most frequent first.
 const NAMED_MAX: usize = 5;
 
@@ -42,7 +44,12 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     } else {
         (Severity::Warning, format!("{} replies say failure", show_grouped(failed)))
     };
-    let mut named = named(facts).into_iter();
+    let outcomes = outcomes(facts);
+    // Where nearly all say the same, it is said with them, and what to do about that.
+    let most = outcomes.first().filter(|most| most.count as f64 >= OF_ONE * failed as f64);
+    let title = most.map_or(title.clone(), |most| format!("{title} ({}{})", most.name, most.meaning));
+    let remedy = most.and_then(|most| most.remedy).unwrap_or(remedy);
+    let mut named = named(facts, &outcomes).into_iter();
     let said = named.next().map_or_else(
         || facts.piece::<Replies>("each was whole, by its own length", "replies.whole", failed as f64, "replies"),
         Piece::of,
@@ -63,12 +70,16 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
 }
 
 /// The statuses or words that say failure, the most frequent first.
-fn named(facts: &Facts<'_>) -> Vec<Evidence> {
+fn outcomes(facts: &Facts<'_>) -> Vec<NamedOutcome> {
     let recording = facts.recording;
-    let mut named = recording.plan.workload.protocol().failures_by_name(&recording.totals.sum.outcomes);
-    named.sort_by_key(|outcome| Reverse(outcome.count));
-    let evidence = |NamedOutcome { name, metric, count }: &NamedOutcome| {
+    let mut outcomes = recording.plan.workload.protocol().failures_by_name(&recording.totals.sum.outcomes);
+    outcomes.sort_by_key(|outcome| Reverse(outcome.count));
+    outcomes
+}
+
+fn named(facts: &Facts<'_>, outcomes: &[NamedOutcome]) -> Vec<Evidence> {
+    let evidence = |NamedOutcome { name, metric, count, .. }: &NamedOutcome| {
         facts.evidence(format!("{} × {name}", show_grouped(*count)), metric, *count as f64, "replies")
     };
-    named.iter().take(NAMED_MAX).map(evidence).collect()
+    outcomes.iter().take(NAMED_MAX).map(evidence).collect()
 }

@@ -137,6 +137,15 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         let process = facts.evidence(text, "target.threads_asleep", asleep, "threads");
         return Verdict::refuted("each request has a thread of its own, and none waits for one").because(process);
     }
+    // One thread of a runtime may wait for the timers of many requests.
+    let at_a_time = facts.first_round().and_then(|round| round.at_a_time()).filter(|_| is_alone);
+    if let Some(count) = at_a_time.filter(|count| *count > 1) {
+        let text = format!("about {count} requests are served at a time, by the first of the run and by its rate");
+        let client = facts.evidence(text, "target.served_at_a_time", f64::from(count), "requests");
+        return Verdict::refuted("more requests are served at a time than by one worker")
+            .because(process.into())
+            .because(client);
+    }
     let in_line = 1.0 - 1.0 / line;
     let title = match places {
         Some(_) => {

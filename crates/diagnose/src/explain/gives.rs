@@ -3,6 +3,13 @@
 //! A cause that explains most of a loss, at the root of its chain; or that the target is sound and which resource is full; or
 //! that it is not at its limit; or that something was lost and why is not known, with what would tell.
 
+mod behind;
+mod failures;
+mod started;
+
+pub(crate) use behind::with_behind;
+pub(crate) use failures::with_failures;
+
 use super::ledger::is_of_time;
 use super::run_queue::{Waited, is_for_a_turn};
 use super::standstill::{Standstill, stopped_process};
@@ -43,7 +50,8 @@ const UNSEEN_WAIT: &str = "they wait there for nothing that is seen from here";
 /// What tells more of it.
 const EXPERIMENT: &str = "`plimsoll diagnose URL --experiment` tells whether requests wait for each other";
 /// Where requests wait for each other, and for nothing that a thread, a socket or a file shows.
-const WITHIN: &str = "look in its program for a lock, a semaphore or a pool; `plimsoll diagnose URL --experiment` tells for how many there is room";
+const WITHIN: &str = "; look in its program for a lock, a semaphore or a pool";
+const ROOM: &str = "; `plimsoll diagnose URL --experiment` tells for how many there is room";
 /// Of a loss of time, a part that is less than this is not what gives, where so much of all of them is not explained.
 const SMALL_PART: f64 = 0.2;
 /// What may be more than this is no small part: of a lookup of names no more than a lower bound is known.
@@ -65,6 +73,8 @@ const LONG_PART: f64 = 1.0 / 3.0;
 const UNEXPLAINED_MIN: f64 = 0.1;
 /// Where so much of it is unexplained, it is said what is known of that.
 const OPEN_MIN: f64 = 0.5;
+/// Of the machine's cores, so much with the target is all of them.
+const OWN_CORES: f64 = 0.9;
 
 /// The sentence. Findings come ranked.
 pub fn gives(
@@ -197,9 +207,11 @@ pub fn gives(
             (_, unseen) => format!("why is not known: {unseen} causes could not be looked at, see below"),
         };
         let stopped = stopped.map(|event| event.text.clone()).or_else(|| stopped_process(facts).filter(|_| is_told));
+        let is_untold = stopped.is_none();
         let why = stopped.map_or(why, |text| format!("meanwhile {text}"));
-        let is_plain = death.is_none() && standstill.is_none() && beside.is_none() && limit.is_none();
-        let room = room_beside(facts, losses, waited).filter(|_| is_plain);
+        let is_plain = death.is_none() && standstill.is_none() && beside.is_none();
+        let is_bare = is_plain && paused.is_none() && is_untold;
+        let room = room_beside(facts, losses, waited).filter(|_| is_plain && limit.is_none());
         // What is plain to see comes first: that it died, and not that it was slow before.
         let seen = match death {
             Some(death) => match losses.iter().find(|loss| loss.kind == LossKind::Failed) {
@@ -209,6 +221,7 @@ pub fn gives(
             None => match (standstill, paused) {
                 (Some(standstill), _) => standstill.seen(),
                 (None, Some(paused)) => format!("{}: {}", paused.text, share_of(paused.share, LossKind::Slow)),
+                (None, None) if loss.kind == LossKind::Failed => failures::seen(facts, loss),
                 (None, None) => loss.text.clone(),
             },
         };
@@ -216,7 +229,7 @@ pub fn gives(
         let kinds = costly_kinds(findings).filter(|_| is_told && is_of_time(loss.kind));
         let next = match first_round {
             _ if kinds.is_some() => format!("; {AT_THEM}"),
-            Some(FirstRound::Queued { .. }) => format!("; {WITHIN}"),
+            Some(round @ FirstRound::Queued { .. }) => look_within(round),
             None if matches!(loss.kind, LossKind::Waiting | LossKind::Capacity) && is_told => format!("; {EXPERIMENT}"),
             _ => String::new(),
         };
@@ -233,15 +246,23 @@ pub fn gives(
         });
         let is_open = loss.kind == LossKind::Slow && is_told;
         let meanwhile = waited.filter(|_| is_open).map_or(String::new(), |waited| waited.beside_unknown(facts));
-        // What is full is no cause of some being later than others, and yet what whoever looks for one has to know.
-        let full = limit.filter(|_| is_open && meanwhile.is_empty());
-        let full = full.map_or(String::new(), |full| format!("; meanwhile {}", full.title));
+        let started = started::for_each(facts).filter(|_| is_told && is_of_time(loss.kind)).unwrap_or_default();
         let ended = ended_meanwhile(is_of_time(loss.kind));
         let room = room.filter(|_| ended.is_empty());
-        let text = format!("{seen}; {why}{next}{beside}{meanwhile}{full}{ended}");
-        return match room {
-            Some(demand) => says(Standing::BelowItsLimit, format!("{}; {text}", below_its_limit(demand)), None),
-            None => says(Standing::Unexplained, text, None),
+        // What is full is no cause of some being later than others, and yet what gives first: whoever looks for one has to know it before.
+        let full = limit.or(named).zip(named).filter(|_| is_told && is_of_time(loss.kind));
+        let full = full.map(|(limit, named)| (if named.id == ALL_CORES { named } else { limit }, named));
+        let text = format!("{seen}; {why}{next}{beside}{meanwhile}{started}{ended}");
+        return match (full, room) {
+            (Some((full, named)), _) if is_bare && is_full_of_itself(facts) => {
+                says(Standing::AtItsLimit, format!("{}; {text}", full.title), Some(named))
+            }
+            (Some((full, _)), _) if is_bare => says(Standing::Unexplained, format!("{}; {text}", full.title), None),
+            (Some((full, _)), _) if is_open && meanwhile.is_empty() => {
+                says(Standing::Unexplained, format!("{text}; meanwhile {}", full.title), None)
+            }
+            (_, Some(demand)) => says(Standing::BelowItsLimit, format!("{}; {text}", below_its_limit(demand)), None),
+            _ => says(Standing::Unexplained, text, None),
         };
     }
     if let Some(text) = grew_slow(facts, segments) {
@@ -264,7 +285,7 @@ pub fn gives(
             // At a limit any closed loop makes a line: that it does is seen from here. A generator that is full makes one of its own.
             let is_valid = validity.state == ValidityState::Valid;
             let seen = match facts.first_round().filter(|_| is_valid) {
-                Some(FirstRound::Queued { firsts, quickest_ns, half_ns }) => format!(
+                Some(FirstRound::Queued { firsts, quickest_ns, half_ns, .. }) => format!(
                     "requests wait for each other (of the first {firsts} the quickest took {}, half of all {} and more), so the target, or the way to it, is at a limit; at which was not seen",
                     duration(quickest_ns),
                     duration(half_ns)
@@ -289,6 +310,20 @@ fn too_short(facts: &Facts<'_>) -> Option<String> {
             duration(response.mean())
         )
     })
+}
+
+/// Where to look for what requests wait for, and what tells how many it lets through, where that is not clear.
+fn look_within(round: FirstRound) -> String {
+    let room = if round.at_a_time().is_none() { ROOM } else { "" };
+    format!("{WITHIN}{room}")
+}
+
+/// Whether its only worker, or all of its machine, is full of nothing but its own work: what else is slow is so within that.
+fn is_full_of_itself(facts: &Facts<'_>) -> bool {
+    let busiest = facts.target_threads.iter().filter_map(|thread| thread.run).reduce(f64::max);
+    let is_worker = facts.working().len() == 1 && busiest.is_some_and(|run| run >= DEMAND_FULL.value);
+    let is_machine = facts.host.zip(facts.target_cores).is_some_and(|(host, used)| used >= OWN_CORES * host.cores);
+    is_worker || is_machine
 }
 
 /// That nothing gives yet, where its busiest thread wants so much of a core.
@@ -418,7 +453,7 @@ fn queued_besides(finding: &Finding, losses: &[Loss], facts: &Facts<'_>) -> Opti
     let is_part = |explains: Explains| explains.of == LossKind::Waiting && 1.0 - explains.high >= OPEN_MIN;
     let is_open = finding.explains.is_some_and(is_part) && rest_beside(finding, losses) >= OPEN_MIN;
     let round = facts.first_round().filter(|_| is_open)?;
-    matches!(round, FirstRound::Queued { .. }).then(|| format!("{}; {WITHIN}", round.said("requests")))
+    matches!(round, FirstRound::Queued { .. }).then(|| format!("{}{}", round.said("requests"), look_within(round)))
 }
 
 /// How much of which loss a finding explains, in words to put behind its sentence.

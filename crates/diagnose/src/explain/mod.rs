@@ -1,6 +1,5 @@
 //! What was lost and where its time went, which of the causes found brought it about, and the sentence that says what gives first.
 
-pub(crate) mod behind;
 pub(crate) mod by_hand;
 mod concentration;
 mod drain;

@@ -8,6 +8,9 @@
 //! A server that is cold is slower at first: that hides a line, and makes none. One that is slower from a connection's second request on
 //! (a delayed ACK) answers all first ones soon, the last of them too. So requests are said to wait for each other only where some of the
 //! first were quick and others took as long as later ones.
+//!
+//! How many are served at a time is then told twice, by how many of the first were as quick as the quickest, and by Little's law, the rate
+//! times what one takes alone. It is said where both agree: a server that is cold is slow for its first requests, and then they do not.
 
 use super::{Facts, duration};
 use crate::statistics::at_least_by_chance;
@@ -26,6 +29,13 @@ const FIRSTS_MIN: usize = 4;
 const ALIKE_MIN: usize = 8;
 /// Times that are within so much of each other are alike.
 const ALIKE: f64 = 1.25;
+/// Those of the first that take so many times the quickest at most are served with it, and by Little's law about as many are: so many times
+/// their number at most, and no fewer than that part of it. Where one is served, and the first request takes N times as long as later ones,
+/// as the server is cold, the rate says N and the first say 1 + N / 5, of which this is no multiple.
+const WITH_IT: f64 = 1.2;
+const AGREE: f64 = 2.0;
+/// The quickest alone was served, and one at a time is by its rate, to what one can tell.
+const ALONE_MAX: f64 = 1.4;
 /// Less likely than this by chance, as one in so many of all requests is quick.
 const CHANCE_MAX: f64 = 1e-4;
 
@@ -40,6 +50,8 @@ pub enum FirstRound {
         quickest_ns: f64,
         /// What half of all requests take and more, nanoseconds.
         half_ns: f64,
+        /// How many are served at a time; `None`: it is not clear.
+        at_a_time: Option<u32>,
     },
     /// They took as long as all others: requests do not wait for each other.
     Alike {
@@ -49,12 +61,25 @@ pub enum FirstRound {
 }
 
 impl FirstRound {
+    /// How many requests are served at a time, where that is clear.
+    pub fn at_a_time(&self) -> Option<u32> {
+        match self {
+            FirstRound::Queued { at_a_time, .. } => *at_a_time,
+            FirstRound::Alike { .. } => None,
+        }
+    }
+
     /// As a sentence of the requests, which are called `who`.
     pub fn said(&self, who: &str) -> String {
         match self {
-            FirstRound::Queued { firsts, quickest_ns, .. } => {
+            FirstRound::Queued { firsts, quickest_ns, at_a_time, .. } => {
+                let room = match at_a_time {
+                    Some(1) => ", and one is served at a time".to_owned(),
+                    Some(count) => format!(", and about {count} are served at a time"),
+                    None => String::new(),
+                };
                 format!(
-                    "{who} wait for each other (of the first {firsts} the quickest took {})",
+                    "{who} wait for each other{room} (of the first {firsts} the quickest took {})",
                     duration(*quickest_ns)
                 )
             }
@@ -96,7 +121,13 @@ impl Facts<'_> {
         let quick = firsts.iter().filter(|ns| is_quick(**ns)).count();
         let by_chance = at_least_by_chance(count as u64, quick as u64, share);
         if count >= FIRSTS_MIN && longest_ns >= LAST * half_ns && by_chance < CHANCE_MAX {
-            return Some(FirstRound::Queued { firsts: count, quickest_ns, half_ns });
+            let at_a_time = at_a_time(
+                &firsts,
+                self.recording.plan.connections,
+                quickest_ns,
+                self.recording.totals.requests_per_s(),
+            );
+            return Some(FirstRound::Queued { firsts: count, quickest_ns, half_ns, at_a_time });
         }
         let is_near = |ns: f64| ns >= half_ns / ALIKE && ns <= half_ns * ALIKE;
         let are_alike = is_near(quickest_ns)
@@ -104,5 +135,39 @@ impl Facts<'_> {
             && is_near(service.value_at_quantile(0.1) as f64)
             && is_near(service.value_at_quantile(0.9) as f64);
         (count >= ALIKE_MIN && are_alike).then_some(FirstRound::Alike { firsts: count })
+    }
+}
+
+/// How many requests are served at a time, by the times of the first (nanoseconds), which are a sample of so many, and by how many are
+/// answered a second.
+fn at_a_time(firsts: &[f64], of: u32, quickest_ns: f64, answered_per_s: f64) -> Option<u32> {
+    let with_it = firsts.iter().filter(|ns| **ns <= WITH_IT * quickest_ns).count();
+    let by_first = with_it as f64 * (f64::from(of) / firsts.len() as f64).max(1.0);
+    let by_rate = answered_per_s * quickest_ns / 1e9;
+    let agree = match with_it {
+        1 => by_rate <= ALONE_MAX,
+        _ => by_rate <= AGREE * by_first && by_first <= AGREE * by_rate,
+    };
+    agree.then(|| by_rate.round().max(1.0) as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_many_are_served_at_a_time_is_said_where_the_first_and_the_rate_agree() {
+        let told = |all: &[f64], of: u32, rate: f64| {
+            let ns: Vec<f64> = all.iter().map(|ms| ms * 1e6).collect();
+            at_a_time(&ns, of, ns[0], rate)
+        };
+        assert_eq!(told(&[10.2, 10.3, 10.4, 10.4, 10.9, 20.3, 20.5, 30.0], 8, 495.0), Some(5), "five of 10 ms");
+        assert_eq!(told(&[10.2, 10.3, 20.3, 20.5, 30.0, 40.1], 15, 495.0), Some(5), "of fifteen, six were sampled");
+        assert_eq!(told(&[3.1, 5.2, 7.3, 9.4], 4, 440.0), Some(1), "one of 2.2 ms");
+        // One of 5 ms, and the first request takes longer, as nothing is compiled yet.
+        for cold_ms in [7.5, 10.0, 25.0, 30.0, 50.0, 100.0] {
+            let all: Vec<f64> = (0..16).map(|n| cold_ms + 5.0 * f64::from(n)).collect();
+            assert_eq!(told(&all, 16, 200.0).filter(|count| *count > 1), None, "{cold_ms} ms");
+        }
     }
 }

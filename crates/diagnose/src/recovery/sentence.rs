@@ -39,9 +39,15 @@ pub fn moment(s: f64) -> String {
 pub fn interrupted(recovery: &Recovery) -> Option<String> {
     let from_s = recovery.last_success_s?;
     let (Some(outage_s), Some(to_s)) = (recovery.outage_s, recovery.first_success_s) else {
-        let first =
-            recovery.first_success_s.map_or(String::new(), |s| format!(" but from {} on for a while", moment(s)));
-        return Some(format!("nothing succeeded from {} to the end of the run{first}", moment(from_s)));
+        let from = moment(from_s);
+        return Some(match recovery.first_success_s.filter(|_| recovery.outages > 1) {
+            Some(to_s) => format!(
+                "nothing succeeded in {} spans, the first from {from} to {}, the last to the end of the run",
+                recovery.outages,
+                moment(to_s)
+            ),
+            None => format!("nothing succeeded from {from} to the end of the run"),
+        });
     };
     let long = show_duration_ns(outage_s * 1e9);
     Some(match recovery.outages {

@@ -71,7 +71,8 @@ fn a_generator_that_was_kept_from_running_made_none_of_the_targets_refusals() {
     for kind in [ErrorKind::ClosedEarly, ErrorKind::Reset] {
         let text = gives(kind);
         assert!(
-            text.starts_with("5,000 of 55,000 requests had no good reply; ") && !text.contains("may be why"),
+            text.starts_with("5,000 of 55,000 requests had no good reply: their connections were ")
+                && !text.contains("may be why"),
             "{text}"
         );
     }
@@ -146,21 +147,23 @@ fn failing(took_ns: u64, asked: &[(&'static str, u64)], failed_connects: u64) ->
 fn replies_that_say_failure_are_of_whom_the_target_asks_where_that_does_not_answer() {
     let title = |recording: &Recording| of(&diagnose(recording), "error-status").title.clone();
     let plain = title(&failing(MS, &[], 0));
-    assert_eq!(plain, "100 % of the replies say failure");
+    assert_eq!(plain, "100 % of the replies say failure (status 504)");
     let unanswered = failing(1_000 * MS, &[("connecting", 30)], 0);
-    let expected = "100 % of the replies say failure: 10.0.0.7:8080, which it asks, does not answer its connects";
+    let expected =
+        "100 % of the replies say failure (status 504): 10.0.0.7:8080, which it asks, does not answer its connects";
     assert_eq!(title(&unanswered), expected);
     assert_eq!(status(&unanswered, "error-status"), Status::Supported);
     assert_eq!(title(&failing(1_000 * MS, &[("connecting", 4)], 0)), plain, "a few, of something else");
     assert_eq!(title(&failing(MS, &[("connecting", 30)], 0)), plain, "they do not wait for that");
     // 50 a second that take a second each are 50 at a time.
     let due = [("established", 60), ("awaiting", 30), ("awaiting_p50_ns", 500_000_000)];
-    let expected = "100 % of the replies say failure, after 1.00 s: 10.0.0.7:8080, which it asks, does not answer it";
+    let expected =
+        "100 % of the replies say failure (status 504), after 1.00 s: 10.0.0.7:8080, which it asks, does not answer it";
     assert_eq!(title(&failing(1_000 * MS, &due, 0)), expected);
     let few = [("established", 60), ("awaiting", 20), ("awaiting_p50_ns", 500_000_000)];
     assert_eq!(title(&failing(1_000 * MS, &few, 0)), plain, "most of the time they are elsewhere");
     assert_eq!(title(&failing(20 * MS, &due, 0)), plain, "it does not wait for that");
-    let gone = "100 % of the replies say failure, and as many of its own connects fail: it does not reach a server that it asks";
+    let gone = "100 % of the replies say failure (status 504), and as many of its own connects fail: it does not reach a server that it asks";
     assert_eq!(title(&failing(MS, &[], 50)), gone);
     assert_eq!(title(&failing(MS, &[], 40)), plain, "others' connects fail, too");
     let mut own = failing(MS, &[], 50);

@@ -126,11 +126,11 @@ fn who_takes_the_cpu_of_a_target_that_fails_is_not_why_it_fails() {
         (crowd(dead()), "had no good reply, as nobody took connections from second 6.0 on"),
         (
             crowd(closed().each(|s| (s.ok, s.failed) = (0, vec![(ErrorKind::Reset, 640)]))),
-            "6,400 of 6,400 requests had no good reply; why is not known",
+            "6,400 of 6,400 requests had no good reply: their connections were reset instead, and the target lived on; why is not known",
         ),
         (
             crowd(closed().each(|s| s.failed = vec![(ErrorKind::Reset, 64)])),
-            "640 of 64,640 requests had no good reply; why is not known",
+            "640 of 64,640 requests had no good reply: their connections were reset instead, and the target lived on; why is not known",
         ),
     ] {
         assert!(gives.finding.is_none() && !gives.text.contains("holds CPUs"), "{}", gives.text);

@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod besides;
 mod blame;
 mod causes;
 mod causes_network;

@@ -122,6 +122,10 @@ fn of_two_faults_each_has_its_own_and_one_without_end_says_so() {
     assert_eq!((kill.failed.aborted, kill.failed.refused), (64, 10));
     let said = sentence(kill, "request");
     assert!(said.contains("nothing succeeded from 8.500 s to the end of the run"), "{said}");
+    let again = Recovery { outages: 3, first_success_s: Some(9.1), ..kill.clone() };
+    let said = sentence(&again, "request");
+    let spans = "nothing succeeded in 3 spans, the first from 8.500 s to 9.100 s, the last to the end of the run";
+    assert!(said.contains(spans), "{said}");
     assert!(said.contains("throughput and p99 not as before until 10.0 s"), "{said}");
 }
 

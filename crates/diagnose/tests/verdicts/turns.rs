@@ -69,7 +69,8 @@ fn requests_slow_for_a_turn_of_the_scheduler_are_said_to_be_so_beside_the_genera
     assert!(waiting.text.ends_with("waited for a CPU 32 % of the time it wanted one"), "{waiting:?}");
     let hardly = full((0.42, 0.03));
     assert_eq!(hardly.standing, Standing::Unexplained, "they hardly waited");
-    assert!(hardly.text.ends_with("; meanwhile the machine's 2 cores are all busy, 1.68 with it"), "{hardly:?}");
+    let begins = "all cores are busy, 1.68 of 2 with the target; 3.2 % of the requests were slow";
+    assert!(hardly.text.starts_with(begins), "{hardly:?}");
 }
 
 #[test]

@@ -19,6 +19,10 @@ use std::path::PathBuf;
 const REQUEST_BYTES_MIN: u64 = 16;
 /// The shortest reply: `HTTP/1.1 200` and two line ends.
 const REPLY_BYTES_MIN: u64 = 14;
+/// RFC 6585, section 4.
+const TOO_MANY_REQUESTS: u16 = 429;
+/// What to do where a server says so.
+const ASK_LESS: &str = "Ask less often (--rate), or raise the limit that the target sets its clients; if these replies are meant, accept them (--expect-status)";
 
 /// What may be asked of HTTP.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -287,7 +291,11 @@ impl ProtocolPlan for Http1 {
         let says_failure = |status: u16| is_failure(status) && !is_good_news(status);
         let named = |(status, count): (u16, u64)| {
             let name = if status == 0 { "outside 100 to 599".to_owned() } else { status.to_string() };
-            NamedOutcome { name: format!("status {name}"), metric: format!("status.{status}"), count }
+            let (meaning, remedy) = match status {
+                TOO_MANY_REQUESTS => (": it is asked too often", Some(ASK_LESS)),
+                _ => ("", None),
+            };
+            NamedOutcome { name: format!("status {name}"), metric: format!("status.{status}"), count, meaning, remedy }
         };
         outcomes.seen().filter(|(status, _)| says_failure(*status)).map(named).collect()
     }

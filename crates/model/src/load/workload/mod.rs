@@ -201,4 +201,8 @@ pub struct NamedOutcome {
     pub metric: String,
     /// How many replies.
     pub count: u64,
+    /// What its protocol means by it, to put behind its name; empty: that it failed.
+    pub meaning: &'static str,
+    /// What to do about it, where that is known better than of any failure.
+    pub remedy: Option<&'static str>,
 }

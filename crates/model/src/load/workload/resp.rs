@@ -133,6 +133,8 @@ impl ProtocolPlan for Resp {
             name: format!("-{word}"),
             metric: format!("error_replies.{word}"),
             count,
+            meaning: "",
+            remedy: None,
         };
         tally(outcomes, self.commands.len()).1.into_iter().map(named).collect()
     }

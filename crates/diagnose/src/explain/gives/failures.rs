@@ -1,0 +1,50 @@
+//! Requests without a good reply, where something else gives first, or nothing that is known.
+//!
+//! A user who lost one request in twenty has to know that before how long the others took, and before that a resource is full.
+
+use super::is_of_overload;
+use crate::causes::deaths::is_bad_end;
+use crate::facts::Facts;
+use crate::summary::death;
+use model::ErrorKind;
+use model::finding::{Loss, LossKind, Standing, WhatGives};
+
+/// A smaller share of all requests is said in the figures alone.
+const MANY: f64 = 0.01;
+/// So much of them no cause explains.
+const UNEXPLAINED_MIN: f64 = 0.5;
+/// So many of them failed in one way, where it is said in which.
+const OF_ONE_KIND: f64 = 0.9;
+
+/// The sentence, with the failures that it does not speak of and no cause explains: before what else is not known and before a limit,
+/// behind a cause.
+pub(crate) fn with_failures(gives: WhatGives, facts: &Facts<'_>, losses: &[Loss]) -> WhatGives {
+    let is_much =
+        |loss: &&Loss| loss.kind == LossKind::Failed && loss.share >= MANY && loss.unexplained >= UNEXPLAINED_MIN;
+    let is_news = |loss: &&Loss| !gives.text.contains(&*loss.text) && !is_of_overload(facts, loss.kind);
+    // Of a target that is gone it is said.
+    let loss = losses.iter().find(is_much).filter(is_news).filter(|_| death(facts).is_none());
+    let Some(seen) = loss.map(|loss| seen(facts, loss)) else { return gives };
+    match gives.standing {
+        Standing::Unexplained | Standing::AtItsLimit | Standing::BelowItsLimit => {
+            let text = format!("{seen}; besides, {}", gives.text);
+            WhatGives { text, standing: Standing::Unexplained, ..gives }
+        }
+        Standing::Gives => WhatGives { text: format!("{}; besides, {seen}", gives.text), ..gives },
+        Standing::Unknown | Standing::SeenWithoutLoad => gives,
+    }
+}
+
+/// What was lost, and how: where nearly all failed in one way that the target brought about.
+pub(super) fn seen(facts: &Facts<'_>, loss: &Loss) -> String {
+    let sum = &facts.recording.totals.sum;
+    let most = sum.errors.seen().max_by_key(|(_, count)| *count);
+    let kind = most.filter(|(_, count)| *count as f64 >= OF_ONE_KIND * sum.counts.failed as f64).map(|(kind, _)| kind);
+    let how = match kind {
+        Some(ErrorKind::ClosedEarly) => ": their connections were closed instead, and the target lived on",
+        Some(ErrorKind::Reset) => ": their connections were reset instead, and the target lived on",
+        _ => return loss.text.clone(),
+    };
+    let is_alive = facts.target_cores.is_some() && !facts.recording.events.iter().any(is_bad_end);
+    if is_alive { format!("{}{how}", loss.text) } else { loss.text.clone() }
+}

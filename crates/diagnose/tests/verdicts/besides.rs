@@ -1,0 +1,85 @@
+//! What the first line says beside what is not known: failures, a resource that is full, processes that are started.
+
+use super::causes_of_real_servers::{alone, waiting};
+use crate::common::judged::{of, with};
+use crate::common::{SECOND, closed};
+use diagnose::diagnose;
+use model::ErrorKind;
+use model::Recording;
+use model::bpf::BpfSample;
+use model::event::{Details, Event};
+use model::finding::{Standing, Status};
+
+const WAIT: &str = "requests were 40.0 ms in the target on average";
+
+/// A target whose requests take 40 ms, nobody knows why, and of which so many a second fail besides, of 400 that do not.
+fn failing(kind: ErrorKind, failed: u64) -> Recording {
+    with(waiting().each(move |s| s.failed = vec![(kind, failed)]), |_, _| ())
+}
+
+#[test]
+fn many_failures_are_said_before_how_long_the_others_took() {
+    let first = |recording: &Recording| diagnose(recording).gives.unwrap();
+    let closed = first(&failing(ErrorKind::ClosedEarly, 20));
+    let said = "200 of 4,200 requests had no good reply: their connections were closed instead, and the target lived on; besides, ";
+    assert!(closed.text.starts_with(&format!("{said}{WAIT}")), "{closed:?}");
+    assert_eq!(closed.standing, Standing::Unexplained);
+    let late = first(&failing(ErrorKind::ReplyTimeout, 20)).text;
+    assert!(!late.contains("instead"), "{late}");
+    let few = first(&failing(ErrorKind::ClosedEarly, 3)).text;
+    assert!(few.starts_with(WAIT) && !few.contains("had no good reply"), "{few}");
+    // A process that ended may have had their connections.
+    let mut ended = failing(ErrorKind::ClosedEarly, 20);
+    let details = Details { pid: Some(20), signal: Some(11), ..Details::default() };
+    ended.events.push(Event::new(5 * SECOND as i64, "target-exit", "process 20 ended of signal 11").with(details));
+    let ended = first(&ended).text;
+    assert!(!ended.contains("lived on"), "{ended}");
+}
+
+#[test]
+fn behind_a_cause_the_failures_that_it_does_not_explain_are_said() {
+    let mut recording = alone("hrtimer_nanosleep", 400, SECOND);
+    let text = |recording: &Recording| diagnose(recording).gives.unwrap().text;
+    assert!(text(&recording).starts_with("the target's only worker") && !text(&recording).contains("besides"));
+    recording.totals.sum.errors.add(ErrorKind::ClosedEarly, 200);
+    recording.totals.sum.counts.failed = 200;
+    let both = text(&recording);
+    let said = "; besides, 200 of 4,200 requests had no good reply: their connections were closed instead, and the target lived on";
+    assert!(both.starts_with("the target's only worker") && both.ends_with(said), "{both}");
+}
+
+#[test]
+fn processes_that_are_started_for_each_request_are_said_where_why_they_wait_is_not_known() {
+    let text = |forks: u64| {
+        let recording = with(waiting(), move |second, s| {
+            let counts = [("lifecycle.forks".to_owned(), forks * second)].into();
+            s.bpf = Some(BpfSample { counts, ..BpfSample::default() });
+        });
+        diagnose(&recording).gives.unwrap().text
+    };
+    let one = text(440);
+    assert!(
+        one.starts_with(WAIT)
+            && one.ends_with("; meanwhile it started a process for each request, and waited for it to begin"),
+        "{one}"
+    );
+    assert!(text(1_320).contains("; meanwhile it started 3.30 processes for each request"), "{}", text(1_320));
+    assert!(!text(40).contains("started"), "one for ten requests");
+}
+
+#[test]
+fn replies_that_say_that_it_is_asked_too_often_are_said_to_be_that() {
+    let judged = |status: Vec<(u16, u64)>| {
+        let build = closed().with(|b| b.status = status).each(|s| s.failed = vec![(ErrorKind::UnexpectedStatus, 64)]);
+        let diagnosis = diagnose(&build.recording());
+        let finding = of(&diagnosis, "error-status").clone();
+        assert_eq!(finding.status, Status::Supported);
+        (finding.title, finding.remedy)
+    };
+    let (title, remedy) = judged(vec![(200, 6_400), (429, 640)]);
+    assert!(title.ends_with("replies say failure (status 429: it is asked too often)"), "{title}");
+    assert!(remedy.starts_with("Ask less often"), "{remedy}");
+    let (title, remedy) = judged(vec![(200, 6_400), (429, 400), (500, 240)]);
+    assert!(title.ends_with("replies say failure"), "{title}");
+    assert!(remedy.starts_with("Look at the target's error log"), "{remedy}");
+}
