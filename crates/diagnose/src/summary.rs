@@ -49,7 +49,7 @@ const UNFINISHED: f64 = 0.01;
 const CROWDED_WAIT: f64 = 0.25;
 /// Of the intervals in the second half of a run, so many with bytes of replies show that those were still coming; and so many there must be.
 const COMING_ROWS: f64 = 0.75;
-const COMING_ROWS_MIN: usize = 4;
+const COMING_ROWS_MIN: usize = 2;
 /// So do bytes in one of the last two, where this half of the run has so large a part of them: on a busy machine they come in lumps.
 const COMING_LAST: usize = 2;
 const COMING_BYTES: f64 = 1.0 / 3.0;
@@ -116,7 +116,10 @@ fn disrupted(facts: &Facts<'_>, recoveries: &[Recovery]) -> Option<String> {
 /// Other clients put load on, too: what the target carries is more than this load's figures say. By the probes' windows, so not said of
 /// several generators or loads of plimsoll, which are each other's others.
 fn other_clients(facts: &Facts<'_>) -> Option<String> {
-    let is_alone = facts.recording.capsule.generators.is_none() && facts.recording.capsule.together.is_none();
+    // What it asks itself, as a gateway to its own port does, comes as others' requests do.
+    let is_alone = facts.recording.capsule.generators.is_none()
+        && facts.recording.capsule.together.is_none()
+        && !facts.asks_itself();
     // The generator's own first request on a connection that is older than the probe counts as another's.
     let own_at_most = facts.counted("sockets.generator_ports").unwrap_or(0);
     let others = facts.counted("sockets.others_requests")?.saturating_sub(own_at_most);

@@ -18,6 +18,7 @@ use super::held_worker::{are_behind_slow_ones, held, held_worker, is_held};
 use super::of_loss;
 use super::pauses::{Pauses, is_alone, of_new_connections, pauses, slow_share};
 use crate::evidence::{Client, Kernel, Piece, Process};
+use crate::explain::standstill::stopped_again;
 use crate::facts::{Facts, duration, percent};
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
 use crate::statistics::at_most_by_chance;
@@ -67,6 +68,9 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     };
     if let Some(recycled) = super::deaths::recycled(facts) {
         return recycled.refutes();
+    }
+    if let Some(stopped) = stopped_again(facts).filter(|stopped| 2 * stopped.times >= pauses.all.len() as u64) {
+        return stopped.refutes(facts);
     }
     let is_alone = is_alone(facts);
     let text = format!(

@@ -50,6 +50,10 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         )
         .because(client.into());
     };
+    if facts.asks_itself() {
+        let why = "the target has connections to itself, and its own requests come as those of others do";
+        return Verdict::not_observable("requests of other clients", why).because(client.into());
+    }
     let none = Log2::default();
     let times = facts.histogram("sockets.others_service_ns", 1).unwrap_or(&none);
     let long = at_least(times, OTHERS_AS_LONG.value * pauses.median_ns);

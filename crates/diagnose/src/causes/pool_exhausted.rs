@@ -18,7 +18,6 @@ use crate::ledger::{in_target_at_a_time, in_target_ns};
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
 use crate::thresholds::{DEMAND_FULL, WAITING_NS};
 use model::finding::{LossKind, Severity};
-use model::request::Gap;
 use std::collections::BTreeSet;
 
 const STOOD_MIN: f64 = 0.7;
@@ -31,9 +30,6 @@ const TIMES_WORK: f64 = 5.0;
 const SLEEPS_MIN: f64 = 0.5;
 /// Fewer sleeps in the windows say nothing of how often there is one.
 const SLEEPS_COUNTED_MIN: u64 = 5;
-/// A span without a reply is long from so many times their mean distance on, and they come evenly where such take less of the time than this.
-const LONG_SPAN: f64 = 3.0;
-const LONG_SPANS_MAX: f64 = 0.2;
 /// The line in front of the workers: requests under way for each of them.
 const LINE_MIN: f64 = 1.5;
 
@@ -164,17 +160,6 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         .confidence(0.8)
 }
 
-/// Whether requests ended at even times: next to nothing of the time was in spans, of several times their mean distance, in which none did.
-fn ends_evenly(facts: &Facts<'_>) -> bool {
-    let (replies_per_s, whole_ns) =
-        (facts.recording.totals.requests_per_s(), facts.end_ns.saturating_sub(facts.start_ns) as f64);
-    let long_ns = LONG_SPAN * 1e9 / replies_per_s.max(1e-9);
-    let gaps = facts.recording.requests.common_gaps(facts.recording.plan.threads.max(1));
-    let is_within = |gap: &&Gap| gap.from_ns >= facts.start_ns && gap.from_ns < facts.end_ns && gap.in_flight > 0;
-    let lengths_ns = gaps.iter().filter(is_within).map(|gap| gap.length_ns() as f64);
-    lengths_ns.filter(|ns| *ns > long_ns).sum::<f64>() < LONG_SPANS_MAX * whole_ns
-}
-
 /// Whether the target slept once for each reply, nearly: by the sleeps in the probes' windows. Where none were counted, by how often its
 /// threads left their CPU of their own accord, if requests ended at even times: one that sleeps in few of them is long asleep while none ends.
 fn sleeps_in_each(facts: &Facts<'_>) -> bool {
@@ -193,7 +178,7 @@ fn sleeps_in_each(facts: &Facts<'_>) -> bool {
 
 /// Whether some threads left their CPU once for each reply, nearly, with replies at even times.
 fn leaves_in_each(facts: &Facts<'_>, threads: &BTreeSet<(ProcessId, u32)>) -> bool {
-    ends_evenly(facts) && is_each(facts, threads.iter().filter_map(|thread| facts.left_cpu_per_s(*thread)).sum())
+    facts.ends_evenly() && is_each(facts, threads.iter().filter_map(|thread| facts.left_cpu_per_s(*thread)).sum())
 }
 
 fn is_each(facts: &Facts<'_>, waits_per_s: f64) -> bool {

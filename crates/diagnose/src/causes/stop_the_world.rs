@@ -8,6 +8,7 @@
 
 use super::pauses::{pauses, slow_share};
 use crate::evidence::{Client, Process};
+use crate::explain::standstill::stopped_again;
 use crate::facts::{Facts, duration, percent};
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
 use crate::thresholds::PERIODIC;
@@ -23,6 +24,9 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     };
     if let Some(recycled) = super::deaths::recycled(facts) {
         return recycled.refutes();
+    }
+    if let Some(stopped) = stopped_again(facts).filter(|stopped| 2 * stopped.times >= pauses.all.len() as u64) {
+        return stopped.refutes(facts);
     }
     let scatter = pauses.scatter.unwrap_or(f64::INFINITY);
     let text = format!(

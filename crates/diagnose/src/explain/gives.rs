@@ -5,14 +5,14 @@
 
 mod behind;
 mod failures;
-mod started;
+mod meanwhile;
 
 pub(crate) use behind::with_behind;
 pub(crate) use failures::with_failures;
 
 use super::ledger::is_of_time;
 use super::run_queue::{Waited, is_for_a_turn};
-use super::standstill::{Standstill, stopped_process};
+use super::standstill::{Standstill, stopped_again, stopped_process};
 use crate::causes::{cpu_throttled, deaths::ends_all_along, pauses::Stood};
 use crate::facts::{Facts, FirstRound, duration, percent};
 use crate::segments::worse::Worse;
@@ -51,6 +51,7 @@ const UNSEEN_WAIT: &str = "they wait there for nothing that is seen from here";
 const EXPERIMENT: &str = "`plimsoll diagnose URL --experiment` tells whether requests wait for each other";
 /// Where requests wait for each other, and for nothing that a thread, a socket or a file shows.
 const WITHIN: &str = "; look in its program for a lock, a semaphore or a pool";
+const PACED: &str = "; look in its settings for a limit of requests a second";
 const ROOM: &str = "; `plimsoll diagnose URL --experiment` tells for how many there is room";
 /// Of a loss of time, a part that is less than this is not what gives, where so much of all of them is not explained.
 const SMALL_PART: f64 = 0.2;
@@ -137,7 +138,9 @@ pub fn gives(
         let disturbed = disturbed(facts, validity).filter(|_| is_open);
         let disturbed = disturbed.map_or(String::new(), |disturbed| format!("; {disturbed}"));
         let ended = ended_meanwhile(PAUSES.contains(&&*first.id));
-        let besides = queued_besides(first, losses, facts).filter(|_| is_told);
+        let late =
+            || supported().find(|finding| is_most_of_waiting(first, finding)).map(|finding| finding.title.clone());
+        let besides = queued_besides(first, losses, facts).or_else(late).filter(|_| is_told);
         let besides = besides.map_or(String::new(), |besides| format!("; besides, {besides}"));
         let text = format!("{}{}{besides}{disturbed}{ended}", first.title, explained(first, losses));
         return says(Standing::Gives, text, Some(first));
@@ -207,6 +210,8 @@ pub fn gives(
             (_, unseen) => format!("why is not known: {unseen} causes could not be looked at, see below"),
         };
         let stopped = stopped.map(|event| event.text.clone()).or_else(|| stopped_process(facts).filter(|_| is_told));
+        let again = stopped_again(facts).filter(|_| is_told && is_of_time(loss.kind));
+        let stopped = again.map(|again| again.text).or(stopped);
         let is_untold = stopped.is_none();
         let why = stopped.map_or(why, |text| format!("meanwhile {text}"));
         let is_plain = death.is_none() && standstill.is_none() && beside.is_none();
@@ -246,13 +251,13 @@ pub fn gives(
         });
         let is_open = loss.kind == LossKind::Slow && is_told;
         let meanwhile = waited.filter(|_| is_open).map_or(String::new(), |waited| waited.beside_unknown(facts));
-        let started = started::for_each(facts).filter(|_| is_told && is_of_time(loss.kind)).unwrap_or_default();
+        let befell = if is_told && is_of_time(loss.kind) { meanwhile::meanwhile(facts) } else { String::new() };
         let ended = ended_meanwhile(is_of_time(loss.kind));
         let room = room.filter(|_| ended.is_empty());
         // What is full is no cause of some being later than others, and yet what gives first: whoever looks for one has to know it before.
         let full = limit.or(named).zip(named).filter(|_| is_told && is_of_time(loss.kind));
         let full = full.map(|(limit, named)| (if named.id == ALL_CORES { named } else { limit }, named));
-        let text = format!("{seen}; {why}{next}{beside}{meanwhile}{started}{ended}");
+        let text = format!("{seen}; {why}{next}{beside}{meanwhile}{befell}{ended}");
         return match (full, room) {
             (Some((full, named)), _) if is_bare && is_full_of_itself(facts) => {
                 says(Standing::AtItsLimit, format!("{}; {text}", full.title), Some(named))
@@ -314,6 +319,9 @@ fn too_short(facts: &Facts<'_>) -> Option<String> {
 
 /// Where to look for what requests wait for, and what tells how many it lets through, where that is not clear.
 fn look_within(round: FirstRound) -> String {
+    if matches!(round, FirstRound::Queued { paced_ns: Some(_), .. }) {
+        return PACED.to_owned();
+    }
     let room = if round.at_a_time().is_none() { ROOM } else { "" };
     format!("{WITHIN}{room}")
 }
@@ -445,6 +453,15 @@ fn costly_kinds(findings: &[Finding]) -> Option<&str> {
     let finding = findings.iter().find(|f| f.id == SLOW_PATH && f.status == Status::NotObservable)?;
     let seen = finding.because.iter().find(|piece| piece.source == Some(Source::Client))?;
     Some(&seen.text)
+}
+
+/// Whether a finding says what requests wait for, where the first says only that they failed: replies that say failure may come for that.
+fn is_most_of_waiting(first: &Finding, finding: &Finding) -> bool {
+    let of = |finding: &Finding, kind| finding.explains.filter(|explains| explains.of == kind);
+    let is_root = finding.severity > Severity::Info && finding.because_of.is_empty();
+    of(first, LossKind::Failed).is_some()
+        && is_root
+        && of(finding, LossKind::Waiting).is_some_and(|explains| explains.share >= OPEN_MIN)
 }
 
 /// That requests wait for each other, where a finding leaves open what most of the time is for that they wait.

@@ -8,13 +8,14 @@
 //! requests' time, by the histogram.
 
 use crate::facts::{Facts, duration, percent};
+use crate::rule::{OfTarget, Verdict};
 use crate::thresholds::{PAUSE_TIMES, SLOW_TIME};
 use model::event::Event;
 use model::latency::Kind;
 use model::request::Gap;
 use model::snapshot::Role;
 use model::units::show_grouped;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Shorter ones are seen in the quantiles, and a worker that was stopped may have slept up to 50 ms before that, which is not known to be
 /// its own doing.
@@ -27,6 +28,8 @@ const LOOKED_ON: f64 = 0.9;
 const SIGNAL_NS: i64 = 50_000_000;
 /// SIGSTOP, SIGTSTP, SIGTTIN and SIGTTOU of signal(7), on all architectures that we run on.
 const STOPS: [i32; 4] = [19, 20, 21, 22];
+/// Fewer are somebody's at a terminal, or a debugger's.
+const AGAIN_MIN: u64 = 4;
 /// The state of who is stopped, by proc_pid_stat(5).
 const STOPPED: char = 'T';
 
@@ -83,6 +86,44 @@ impl Stopped<'_> {
         let (from_s, to_s) = (self.from_ns as f64 / 1e9, self.to_ns as f64 / 1e9);
         format!("{what}, and stood still from second {from_s:.1} to {to_s:.1}")
     }
+}
+
+/// A process of the target that somebody stops and lets go on, again and again, as who limits its CPU time from outside does: each time too
+/// short to be told by its state.
+pub(crate) struct StoppedAgain {
+    /// How often.
+    pub(crate) times: u64,
+    /// That, in a sentence without an end.
+    pub(crate) text: String,
+}
+
+impl StoppedAgain {
+    /// Refutes what else would explain the pauses, where they are of that.
+    pub(crate) fn refutes(&self, facts: &Facts<'_>) -> Verdict<OfTarget> {
+        let stopped = facts.evidence(self.text.clone(), "target.stopped", self.times as f64, "signals");
+        Verdict::refuted("nobody answered while somebody had stopped it").because(stopped)
+    }
+}
+
+/// The process that was stopped most often within the load; `None`: none was so often.
+pub(crate) fn stopped_again(facts: &Facts<'_>) -> Option<StoppedAgain> {
+    let mut of_each: BTreeMap<u32, Vec<&Event>> = BTreeMap::new();
+    let is_within =
+        |event: &&Event| u64::try_from(event.at_ns).is_ok_and(|ns| ns >= facts.start_ns && ns < facts.end_ns);
+    for event in facts.recording.events.iter().filter(|event| is_stop(event)).filter(is_within) {
+        of_each.entry(event.details.pid?).or_default().push(event);
+    }
+    let times = |events: &[&Event]| events.iter().map(|event| event.details.times.unwrap_or(1)).sum::<u64>();
+    let (pid, events) = of_each.into_iter().max_by_key(|(_, events)| times(events))?;
+    let times = times(&events);
+    let senders: BTreeSet<Option<u32>> = events.iter().map(|event| event.details.sender_pid).collect();
+    let by = match senders.into_iter().collect::<Vec<_>>()[..] {
+        [Some(sender)] => format!(" by process {sender}"),
+        _ => String::new(),
+    };
+    let name = events.first()?.details.process.as_deref().unwrap_or_default();
+    let text = format!("the target's process {name} ({pid}) was stopped {times} times{by} (SIGSTOP) and let go on");
+    (times >= AGAIN_MIN).then_some(StoppedAgain { times, text })
 }
 
 /// Whether somebody stopped a process of the target.

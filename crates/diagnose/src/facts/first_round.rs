@@ -16,7 +16,7 @@ use super::{Facts, duration};
 use crate::statistics::at_least_by_chance;
 use model::latency::Kind;
 use model::plan::Pace;
-use model::request::{Request, RequestEnd};
+use model::request::{Gap, Request, RequestEnd};
 use std::collections::BTreeMap;
 
 /// Quick is so much of what half of all requests take.
@@ -36,6 +36,12 @@ const WITH_IT: f64 = 1.2;
 const AGREE: f64 = 2.0;
 /// The quickest alone was served, and one at a time is by its rate, to what one can tell.
 const ALONE_MAX: f64 = 1.4;
+const ALONE_MIN: f64 = 0.6;
+/// The quickest took this part at most of what lies between two replies, which come evenly: nobody works at the others all that time.
+const PACED_MAX: f64 = 0.2;
+/// A span without a reply is long from so many times their mean distance on, and they come evenly where such take less of the time than this.
+const LONG_SPAN: f64 = 3.0;
+const LONG_SPANS_MAX: f64 = 0.2;
 /// Less likely than this by chance, as one in so many of all requests is quick.
 const CHANCE_MAX: f64 = 1e-4;
 
@@ -52,6 +58,8 @@ pub enum FirstRound {
         half_ns: f64,
         /// How many are served at a time; `None`: it is not clear.
         at_a_time: Option<u32>,
+        /// How long it is from one reply to the next, nanoseconds, where one that finds nobody before it takes far less than that.
+        paced_ns: Option<f64>,
     },
     /// They took as long as all others: requests do not wait for each other.
     Alike {
@@ -72,7 +80,14 @@ impl FirstRound {
     /// As a sentence of the requests, which are called `who`.
     pub fn said(&self, who: &str) -> String {
         match self {
-            FirstRound::Queued { firsts, quickest_ns, at_a_time, .. } => {
+            FirstRound::Queued { firsts, quickest_ns, at_a_time, paced_ns, .. } => {
+                if let Some(paced_ns) = paced_ns {
+                    return format!(
+                        "{who} are let through one every {}, though alone one takes {} (the quickest of the first {firsts})",
+                        duration(*paced_ns),
+                        duration(*quickest_ns)
+                    );
+                }
                 let room = match at_a_time {
                     Some(1) => ", and one is served at a time".to_owned(),
                     Some(count) => format!(", and about {count} are served at a time"),
@@ -121,13 +136,11 @@ impl Facts<'_> {
         let quick = firsts.iter().filter(|ns| is_quick(**ns)).count();
         let by_chance = at_least_by_chance(count as u64, quick as u64, share);
         if count >= FIRSTS_MIN && longest_ns >= LAST * half_ns && by_chance < CHANCE_MAX {
-            let at_a_time = at_a_time(
-                &firsts,
-                self.recording.plan.connections,
-                quickest_ns,
-                self.recording.totals.requests_per_s(),
-            );
-            return Some(FirstRound::Queued { firsts: count, quickest_ns, half_ns, at_a_time });
+            let answered_per_s = self.recording.totals.requests_per_s();
+            let at_a_time = at_a_time(&firsts, self.recording.plan.connections, quickest_ns, answered_per_s);
+            let paced_ns = 1e9 / answered_per_s.max(1e-9);
+            let paced_ns = Some(paced_ns).filter(|ns| quickest_ns <= PACED_MAX * ns && self.ends_evenly());
+            return Some(FirstRound::Queued { firsts: count, quickest_ns, half_ns, at_a_time, paced_ns });
         }
         let is_near = |ns: f64| ns >= half_ns / ALIKE && ns <= half_ns * ALIKE;
         let are_alike = is_near(quickest_ns)
@@ -135,6 +148,16 @@ impl Facts<'_> {
             && is_near(service.value_at_quantile(0.1) as f64)
             && is_near(service.value_at_quantile(0.9) as f64);
         (count >= ALIKE_MIN && are_alike).then_some(FirstRound::Alike { firsts: count })
+    }
+
+    /// Whether requests ended at even times: next to nothing of the time was in spans, of several times their mean distance, in which none did.
+    pub fn ends_evenly(&self) -> bool {
+        let whole_ns = self.end_ns.saturating_sub(self.start_ns) as f64;
+        let long_ns = LONG_SPAN * 1e9 / self.recording.totals.requests_per_s().max(1e-9);
+        let gaps = self.recording.requests.common_gaps(self.recording.plan.threads.max(1));
+        let is_within = |gap: &&Gap| gap.from_ns >= self.start_ns && gap.from_ns < self.end_ns && gap.in_flight > 0;
+        let lengths_ns = gaps.iter().filter(is_within).map(|gap| gap.length_ns() as f64);
+        lengths_ns.filter(|ns| *ns > long_ns).sum::<f64>() < LONG_SPANS_MAX * whole_ns
     }
 }
 
@@ -145,7 +168,7 @@ fn at_a_time(firsts: &[f64], of: u32, quickest_ns: f64, answered_per_s: f64) -> 
     let by_first = with_it as f64 * (f64::from(of) / firsts.len() as f64).max(1.0);
     let by_rate = answered_per_s * quickest_ns / 1e9;
     let agree = match with_it {
-        1 => by_rate <= ALONE_MAX,
+        1 => (ALONE_MIN..=ALONE_MAX).contains(&by_rate),
         _ => by_rate <= AGREE * by_first && by_first <= AGREE * by_rate,
     };
     agree.then(|| by_rate.round().max(1.0) as u32)

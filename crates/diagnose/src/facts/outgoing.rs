@@ -129,6 +129,17 @@ impl<'r> Facts<'r> {
         Some(all)
     }
 
+    /// Whether the target has a connection to a port at which it listens itself: a gateway to its own interface, or processes of one target
+    /// that ask each other.
+    pub fn asks_itself(&self) -> bool {
+        let port = |address: &str| address.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
+        self.snapshots().any(|snapshot| {
+            let own = || snapshot.listeners.iter().filter_map(|listener| port(&listener.address));
+            let asked = snapshot.outgoing.iter().filter(|outgoing| !outgoing.remote.starts_with(UNIX));
+            asked.filter_map(|outgoing| port(&outgoing.remote)).any(|remote| own().any(|port| port == remote))
+        })
+    }
+
     /// Since when replies are due of which so many are at a time, by Little's law: each lasts for number ÷ throughput, of which half has
     /// passed on average when it is looked at. Where not every request asks for one, each lasts longer.
     fn age_by_rate_ns(&self, at_a_time: f64) -> u64 {

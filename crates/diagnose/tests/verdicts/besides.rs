@@ -1,7 +1,8 @@
 //! What the first line says beside what is not known: failures, a resource that is full, processes that are started.
 
 use super::causes_of_real_servers::{alone, waiting};
-use crate::common::judged::{of, with};
+use crate::common::judged::{of, status, with};
+use crate::common::stalled::paused;
 use crate::common::{SECOND, closed};
 use diagnose::diagnose;
 use model::ErrorKind;
@@ -9,6 +10,7 @@ use model::Recording;
 use model::bpf::BpfSample;
 use model::event::{Details, Event};
 use model::finding::{Standing, Status};
+use model::snapshot::Role;
 
 const WAIT: &str = "requests were 40.0 ms in the target on average";
 
@@ -49,6 +51,17 @@ fn behind_a_cause_the_failures_that_it_does_not_explain_are_said() {
 }
 
 #[test]
+fn behind_replies_that_say_failure_what_requests_wait_for_is_said() {
+    let mut recording = alone("hrtimer_nanosleep", 400, SECOND);
+    recording.totals.sum.errors.add(ErrorKind::UnexpectedStatus, 2_000);
+    recording.totals.sum.counts.failed = 2_000;
+    let both = diagnose(&recording).gives.unwrap().text;
+    let said =
+        "replies say failure (nearly all of the failures); besides, the target's only worker waits in each request";
+    assert!(both.contains(said), "{both}");
+}
+
+#[test]
 fn processes_that_are_started_for_each_request_are_said_where_why_they_wait_is_not_known() {
     let text = |forks: u64| {
         let recording = with(waiting(), move |second, s| {
@@ -65,6 +78,46 @@ fn processes_that_are_started_for_each_request_are_said_where_why_they_wait_is_n
     );
     assert!(text(1_320).contains("; meanwhile it started 3.30 processes for each request"), "{}", text(1_320));
     assert!(!text(40).contains("started"), "one for ten requests");
+}
+
+#[test]
+fn who_traces_the_target_is_said_where_why_it_waits_is_not_known() {
+    let text = |from: u64, tracer: u64| {
+        let recording = with(waiting(), move |second, s| {
+            let of_target = s.processes.iter_mut().filter(|process| process.role == Role::Target);
+            of_target.for_each(|process| process.metrics.set("tracer_pid", if second >= from { tracer } else { 0 }));
+        });
+        diagnose(&recording).gives.unwrap().text
+    };
+    let traced = text(4, 77);
+    let said = "; meanwhile process (77) traced ";
+    assert!(traced.starts_with(WAIT) && traced.contains(said), "{traced}");
+    assert!(traced.ends_with("which stops at each of its system calls for that"), "{traced}");
+    assert!(!text(10, 77).contains("traced"), "once, at the end");
+    assert!(!text(0, 0).contains("traced"));
+}
+
+#[test]
+fn a_process_that_is_stopped_again_and_again_is_not_held_by_a_request() {
+    let text = |stops: i64| {
+        let mut recording = paused(&[1000, 2000, 3000, 4000, 5000, 6000, 7000, 8000], 250, 1);
+        for n in 0..stops {
+            let details = Details { pid: Some(20), signal: Some(19), sender_pid: Some(77), ..Details::default() };
+            let details = Details { process: Some("nginx".to_owned()), ..details };
+            recording
+                .events
+                .push(Event::new((n + 1) * SECOND as i64, "target-signal", "it took SIGSTOP").with(details));
+        }
+        let diagnosis = diagnose(&recording);
+        let is_blocked = status(&recording, "event-loop-blocked") == Status::Supported;
+        (is_blocked, diagnosis.gives.unwrap().text)
+    };
+    let (is_blocked, plain) = text(0);
+    assert!(is_blocked && plain.starts_with("all requests of a thread stall"), "{plain}");
+    let (is_blocked, stopped) = text(8);
+    let said = "; meanwhile the target's process nginx (20) was stopped 8 times by process 77 (SIGSTOP) and let go on";
+    assert!(!is_blocked && stopped.ends_with(said), "{stopped}");
+    assert!(text(3).0, "three are too few for eight pauses");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use model::finding::{Standing, Status, ValidityState};
 use model::plan::Address;
 use model::recording::Timeline;
 use model::request::{IntervalRequests, Request, RequestEnd};
-use model::snapshot::{Outgoing, Role, Switches};
+use model::snapshot::{ListenerSample, Outgoing, Role, Switches};
 use model::threads::{FutexHolder, ThreadStates, ThreadTime};
 use model::users::Users;
 use model::{ErrorKind, LatencyKind, Recording};
@@ -198,6 +198,14 @@ fn other_clients_are_told_where_they_ask_much() {
         recording.capsule.together = Some(model::recording::Together { number: 0, loads: Vec::new() });
     };
     assert_eq!(said(400, 300, together), None, "they are plimsoll's own");
+    let itself = |recording: &mut Recording| {
+        let remote = "127.0.0.1:2379".to_owned();
+        for snapshot in &mut recording.snapshots {
+            snapshot.outgoing = vec![Outgoing { remote: remote.clone(), metrics: model::metrics::Metrics::default() }];
+            snapshot.listeners = vec![ListenerSample { address: "[::]:2379".to_owned(), ..ListenerSample::default() }];
+        }
+    };
+    assert_eq!(said(400, 300, itself), None, "a gateway that asks its own port");
 }
 
 /// Half of the requests go to a second address, where they fail so.

@@ -41,6 +41,12 @@ fn whether_requests_wait_for_each_other_is_told_by_those_that_found_nobody_befor
     let few_at_a_time = after_a_first_round((0..16).map(|n| 10.0 * f64::from(1 + n / 4)), unchanged);
     let said = "they wait for each other, and about 4 are served at a time (of the first 16 the quickest took 10.0 ms)";
     assert!(few_at_a_time.contains(said), "{few_at_a_time}");
+    // Each has 2.5 ms between it and the next, and the first needed a tenth of that.
+    let paced = after_a_first_round((0..16).map(|n| if n == 0 { 0.25 } else { 2.5 * f64::from(n) }), unchanged);
+    let said =
+        "they are let through one every 2.50 ms, though alone one takes 250 µs (the quickest of the first 16); why";
+    assert!(paced.contains(said), "{paced}");
+    assert!(paced.ends_with("; look in its settings for a limit of requests a second"), "{paced}");
     // Seven as quick as the quickest, and three by the rate.
     let not_clear = after_a_first_round((0..16).map(|n| if n < 7 { 7.5 } else { 40.0 }), unchanged);
     assert!(not_clear.contains("they wait for each other (of the first 16"), "{not_clear}");

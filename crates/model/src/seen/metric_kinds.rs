@@ -239,6 +239,7 @@ pub const KINDS: &[(&str, Kind)] = &[
     ("tcp_zero_window_probes", Kind::Counter),
     ("threads_total", Kind::Gauge),
     ("time_wait", Kind::Gauge),
+    ("tracer_pid", Kind::Gauge),
     ("transfer_ns", Kind::Counter),
     ("transfers", Kind::Counter),
     ("udp_in_errors", Kind::Counter),

@@ -1,5 +1,5 @@
 //! Kinds of memory of each process of the target: anonymous, of files, shared, swapped (`/proc/<pid>/status`), and its
-//! proportional share of shared pages (`Pss` of `/proc/<pid>/smaps_rollup`).
+//! proportional share of shared pages (`Pss` of `/proc/<pid>/smaps_rollup`). And who traces it, as that stands beside them.
 //! The kernel walks through all pages for the share: it is read every ten seconds at the most, and not of a process
 //! that has more than 128 MiB resident; where it was not just read it is absent.
 //! Cost: one file opened for each process a second. The share of another user's process needs CAP_SYS_PTRACE.
@@ -22,11 +22,14 @@ const SHARE: Metric =
     gauge("pss_bytes", "bytes", "Pss:", "resident, each shared page divided by who shares it; only when just read");
 const WALKED: Metric =
     gauge("rss_walked_bytes", "bytes", "Rss:", "resident, counted page by page; only when just read");
-const ALL: &[Metric] = &[METRICS[0], METRICS[1], METRICS[2], METRICS[3], METRICS[4], METRICS[5], SHARE, WALKED];
+/// It stands in the same file.
+const TRACER: Metric =
+    gauge("tracer_pid", "pid", "TracerPid:", "the process that traces it by ptrace(2); 0: none does");
+const ALL: &[Metric] = &[METRICS[0], METRICS[1], METRICS[2], METRICS[3], METRICS[4], METRICS[5], TRACER, SHARE, WALKED];
 
 pub(crate) const ENTRY: Entry = Entry {
     name: "process/memory_kinds",
-    about: "kinds of the target's memory, swap, share of shared pages (/proc/<pid>/status, smaps_rollup)",
+    about: "kinds of the target's memory, swap, share of shared pages, who traces it (/proc/<pid>/status, smaps_rollup)",
     needs: "CAP_SYS_PTRACE for another user's share of pages",
     cost: "1 file a process a second; a walk through its pages every 10 s",
     every_ns: SECOND,
@@ -56,6 +59,7 @@ impl Sampler for MemoryKinds {
                 Ok(status) => {
                     let bytes = |key: &str| Some(number_after(status, key.as_bytes())?.saturating_mul(1024));
                     fill(METRICS, &mut process.metrics, bytes);
+                    process.metrics.set_if(TRACER.name, number_after(status, TRACER.source.as_bytes()));
                 }
                 Err(error) => {
                     outcome = outcome.and(Err(error));
