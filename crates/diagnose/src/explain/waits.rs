@@ -23,7 +23,7 @@ use crate::thresholds::CONNECT_NS;
 use model::request::{Request, RequestEnd};
 use model::slow::{OneWait, SlowRequest, SlowTime, Wait, WaitShare};
 use model::split::{Passage, SplitRequest, Unsplit};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Fewer joined slow requests say nothing of the others.
 const JOINED_MIN: usize = 20;
@@ -31,6 +31,8 @@ const JOINED_MIN: usize = 20;
 const STATES_MARGIN: f64 = 0.5;
 /// Where more of the excess could not be split, the moments inside are not known.
 const UNSPLIT_MAX: f64 = 0.1;
+/// Of the slow requests' time that the histogram has at the least, a sample that lacks less lacks it by chance.
+const LACKING_MIN: f64 = 0.1;
 /// So many of the slowest are shown.
 const SLOWEST: usize = 3;
 /// Stretches for the interval: at least so long, and so many at the most.
@@ -297,13 +299,34 @@ fn overlap_ns(spans: &[Span], from_ns: u64, to_ns: u64) -> f64 {
     within.map(|(begin_ns, end_ns)| to_ns.min(*end_ns).saturating_sub(from_ns.max(*begin_ns)) as f64).sum()
 }
 
+/// Of the slowest of each stretch of the run, which are kept besides, those that stand for what the sample lacks: of thirty that stood for a
+/// quarter of a second in a pause, beside fifty thousand others, a sample of a hundred has none, and all requests' histogram has their time.
+fn lacking<'r>(knife: &Knife<'r>, cuts: &[Cut<'r>]) -> Vec<Cut<'r>> {
+    let facts = knife.facts;
+    let sampled_ns: f64 = cuts.iter().map(|cut| cut.weight * cut.excess_ns).sum();
+    let lacking_ns = facts.kinds.excess_low_ns - sampled_ns;
+    if lacking_ns < LACKING_MIN * facts.kinds.excess_low_ns {
+        return Vec::new();
+    }
+    let is_there: BTreeSet<Place> = cuts.iter().map(|cut| place(cut.request)).collect();
+    let slowest = facts.recording.requests.slowest().filter(|request| request.end == RequestEnd::Ok);
+    let mut lacking: Vec<Cut<'_>> = slowest
+        .filter(|request| !is_there.contains(&place(request)))
+        .filter_map(|request| knife.cut(1.0, request))
+        .collect();
+    let slowest_ns: f64 = lacking.iter().map(|cut| cut.excess_ns).sum();
+    lacking.iter_mut().for_each(|cut| cut.weight = lacking_ns / slowest_ns.max(1.0));
+    lacking
+}
+
 impl Account {
     fn of(knife: &Knife<'_>) -> Option<Self> {
         let facts = knife.facts;
         let good = || facts.recording.requests.weighted().filter(|(_, request)| request.end == RequestEnd::Ok);
         let lengths = Lengths::of(facts.recording);
         let cut = |(weight, request)| knife.cut(weight * lengths.correction(request), request);
-        let cuts: Vec<Cut<'_>> = good().filter_map(cut).collect();
+        let mut cuts: Vec<Cut<'_>> = good().filter_map(cut).collect();
+        cuts.extend(lacking(knife, &cuts));
         let weights: f64 = cuts.iter().map(|cut| cut.weight).sum();
         let excess_ns = cuts.iter().map(|cut| cut.weight * cut.excess_ns).sum::<f64>() / weights.max(1.0);
         if cuts.is_empty() || excess_ns <= 0.0 {

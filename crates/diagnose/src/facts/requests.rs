@@ -66,6 +66,8 @@ pub struct Kinds {
     pub slow: f64,
     /// How many slow ones were looked at.
     pub slow_count: usize,
+    /// What slow ones took at the least beyond their kind's band, all of them together, by the histogram of all, nanoseconds.
+    pub excess_low_ns: f64,
 }
 
 /// Of which kind a request is.
@@ -262,6 +264,7 @@ impl Kinds {
             true => tail(of_all(&slow, 0.0, f64::max), of_all(&usual, 0.0, f64::max)),
             false => (0, 0.0),
         };
+        self.excess_low_ns = low_ns;
         let (high, high_ns) = tail(of_all(&slow, f64::MAX, f64::min), of_all(&usual, f64::MAX, f64::min));
         let within = |share: f64, low: f64, high: f64| share.max(low).min(high.max(low)).min(1.0);
         let (all, all_ns) = (taken.len() as f64, (taken.mean() * taken.len() as f64).max(1.0));

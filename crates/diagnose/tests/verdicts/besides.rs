@@ -1,16 +1,16 @@
 //! What the first line says beside what is not known: failures, a resource that is full, processes that are started.
 
 use super::causes_of_real_servers::{alone, waiting};
-use crate::common::judged::{of, status, with};
+use crate::common::judged::{of, sampled, status, with};
 use crate::common::stalled::paused;
 use crate::common::{SECOND, closed};
 use diagnose::diagnose;
-use model::ErrorKind;
-use model::Recording;
 use model::bpf::BpfSample;
 use model::event::{Details, Event};
 use model::finding::{Standing, Status};
+use model::request::{Gap, IntervalRequests, Kept, Request, slowness_key};
 use model::snapshot::Role;
+use model::{ErrorKind, LatencyKind, Recording};
 
 const WAIT: &str = "requests were 40.0 ms in the target on average";
 
@@ -118,6 +118,42 @@ fn a_process_that_is_stopped_again_and_again_is_not_held_by_a_request() {
     let said = "; meanwhile the target's process nginx (20) was stopped 8 times by process 77 (SIGSTOP) and let go on";
     assert!(!is_blocked && stopped.ends_with(said), "{stopped}");
     assert!(text(3).0, "three are too few for eight pauses");
+}
+
+/// Fifty thousand a second, and eight pauses of a quarter of a second with 32 requests in each: a sample of four hundred has none of those.
+#[test]
+fn requests_of_long_pauses_that_the_sample_lacks_stand_for_their_time() {
+    let at_ms = [1000, 1700, 2400, 3100, 3800, 4500, 5200, 5900];
+    let build = closed().each(|s| {
+        (s.ok, s.response_ns, s.in_flight, s.connections) = (50_000, 400_000, 32, 32);
+        (s.target, s.idle_cores) = (vec![(0.97, 0.0)], 1.0);
+    });
+    let mut recording = build.recording();
+    sampled(&mut recording, 400, |n| {
+        let ready_ns = SECOND + n * 1_000_000;
+        Request { ready_ns, sent_ns: ready_ns, ended_ns: ready_ns + 400_000, ordinal: 2, ..Request::default() }
+    });
+    for kind in [LatencyKind::Response, LatencyKind::Undelayed, LatencyKind::Service] {
+        recording.totals.sum.latency.of_mut(kind).record_n(262_000_000, 32 * at_ms.len() as u64);
+    }
+    let mut tick = IntervalRequests::default();
+    for from_ns in at_ms.map(|ms| ms * 1_000_000) {
+        let to_ns = from_ns + 262_000_000;
+        tick.gaps.push(Gap { from_ns, to_ns, in_flight: 32, connections: 32, open: 32, ..Gap::default() });
+    }
+    recording.requests.push(0, 0, &tick);
+    for (sequence, from_ns) in (1..).zip(at_ms.map(|ms| ms * 1_000_000)) {
+        let mut tick = IntervalRequests::default();
+        for connection in 0..8 {
+            let request = Request { ready_ns: from_ns, sent_ns: from_ns, connection, ordinal: 9, ..Request::default() };
+            let request = Request { ended_ns: from_ns + 262_000_000, ..request };
+            tick.slowest.offer(16, Kept::new(slowness_key(request.response_ns()), request));
+        }
+        recording.requests.push(sequence, 0, &tick);
+    }
+    let diagnosis = diagnose(&recording);
+    let text = diagnosis.gives.unwrap().text;
+    assert!(text.starts_with("all requests of a thread stall together, for 262 ms at a time (nearly all of"), "{text}");
 }
 
 #[test]

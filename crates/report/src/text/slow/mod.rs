@@ -116,7 +116,7 @@ fn said_of(time: &SlowTime) -> String {
         joined => format!("{joined} of them joined with the target's sockets"),
     };
     format!(
-        "what {} slow requests of the sample took beyond quick ones of their kind: {} on average; {joined}",
+        "what {} slow requests that were kept took beyond quick ones of their kind: {} on average; {joined}",
         time.requests,
         length((time.excess_us * 1e3) as u64)
     )
