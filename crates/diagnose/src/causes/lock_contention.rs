@@ -25,6 +25,7 @@ use crate::thresholds::{FUTEX_SHARE, FUTEX_STANDS, IN_HAND, IN_HAND_TIMES, IN_TA
 use model::bpf::FutexUse;
 use model::finding::{Evidence, LossKind, Severity};
 use model::snapshot::{Role, Runtime, Snapshot};
+use model::units::show_figure;
 use std::collections::BTreeSet;
 
 /// Requests must take so many times the work in them.
@@ -54,6 +55,9 @@ const A_THREAD_EACH: f64 = 0.25;
 const A_WAITER_EACH: f64 = 0.5;
 const REPLIES_MIN: f64 = 20.0;
 const ONE_HOLDER_MAX: f64 = 0.5;
+
+/// Whoever waits at a lock for a request leaves its CPU for that; where they do so for fewer of the requests, most of those wait for something else.
+const LEAVES_A_REPLY: f64 = 0.5;
 
 /// See the file's head.
 pub const RULE: CauseRule = CauseRule {
@@ -123,7 +127,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     if let (Some(calls_ns), Some(replies), false) = (facts.calls_window_ns(), facts.window_replies(), is_shared) {
         return by_calls(facts, working.len(), calls_ns, replies, client);
     }
-    by_readings(facts, working.len(), &stands, in_target_at_a_time(facts, in_ns), client)
+    by_readings(facts, &working, &stands, in_target_at_a_time(facts, in_ns), client)
 }
 
 /// How long requests were in the target, beside the work in them.
@@ -216,11 +220,12 @@ fn by_calls(
 /// By readings of where the threads stood, where no call was counted, with so many requests in the target at a time.
 fn by_readings(
     facts: &Facts<'_>,
-    working: usize,
+    of: &BTreeSet<(ProcessId, u32)>,
     stands: &Stands,
     in_target: f64,
     client: Piece<Client>,
 ) -> Verdict<OfTarget> {
+    let working = of.len();
     let events = stands.share(Stand::Events).unwrap_or(0.0);
     let futex = stands.share(Stand::Futex).unwrap_or(0.0);
     if stands.readings.len() < READINGS_MIN {
@@ -240,6 +245,12 @@ fn by_readings(
     let process = facts.piece::<Process>(text, "target.threads_futex", futex, "ratio").from(FUTEX_STANDS.value);
     if futex < FUTEX_STANDS.value || events > IDLE_MAX {
         return Verdict::refuted("the target's threads hardly waited at a lock").because(process.into());
+    }
+    if let Some(process) = hardly_leave(facts, of) {
+        return Verdict::refuted(
+            "those that stood in futex waited there far less often than requests came: they had no work",
+        )
+        .because(process);
     }
     if is_asking(facts) {
         return Verdict::refuted("replies to the target's own requests were due: what waits in it waits for those")
@@ -273,6 +284,23 @@ fn by_readings(
     }
     let severity = if is_machine_full(facts) { Severity::Info } else { Severity::Warning };
     supported(facts, Verdict::proved(severity, title(working, futex), process, client), futex).confidence(0.6)
+}
+
+/// That the threads which stood in futex left their CPU far less often than requests were answered: a compiler's, or others that a runtime
+/// has beside those that serve, and that ran for more of the time than these.
+fn hardly_leave(facts: &Facts<'_>, of: &BTreeSet<(ProcessId, u32)>) -> Option<Evidence> {
+    let is_there = |thread: &&(ProcessId, u32)| {
+        facts.stands(&[**thread].into()).share(Stand::Futex).is_some_and(|share| share >= FUTEX_STANDS.value)
+    };
+    let left: Option<Vec<f64>> = of.iter().filter(is_there).map(|thread| facts.left_cpu_per_s(*thread)).collect();
+    let (left_per_s, rate) = (left?.iter().sum::<f64>(), facts.recording.totals.requests_per_s());
+    let text = format!(
+        "the threads that stood in futex left their CPU {} times a second, with {} requests",
+        show_figure(left_per_s),
+        show_figure(rate)
+    );
+    let is_rare = left_per_s < LEAVES_A_REPLY * rate;
+    is_rare.then(|| facts.evidence(text, "target.futex_left_per_s", left_per_s, "1/s"))
 }
 
 /// By the probes, or by where the threads stood.

@@ -18,6 +18,8 @@ use model::units::show_grouped;
 pub(crate) struct Pauses {
     /// Each, in the order of time, long enough to count.
     pub(crate) all: Vec<Gap>,
+    /// Those like them that began after the load, while the rest of its requests was under way.
+    pub(crate) after: Vec<Gap>,
     /// The share of the measured time they took, 0..=1.
     pub(crate) share: f64,
     /// The median of their lengths, nanoseconds.
@@ -61,19 +63,19 @@ fn found(facts: &Facts<'_>) -> Option<Pauses> {
     let usual_ns = response.value_at_quantile(0.5) as f64;
     let least_ns = (PAUSE_TIMES.value * usual_ns).max(PAUSE_NS.value);
     let is_alone = is_alone(facts);
-    let is_pause = |gap: &Gap| {
-        let is_in = gap.from_ns >= facts.start_ns && gap.from_ns < facts.end_ns;
-        is_in && gap.length_ns() as f64 >= least_ns && (gap.in_flight >= 2 || is_alone)
-    };
+    let is_pause = |gap: &Gap| gap.length_ns() as f64 >= least_ns && (gap.in_flight >= 2 || is_alone);
+    let is_in = |gap: &&Gap| gap.from_ns >= facts.start_ns && gap.from_ns < facts.end_ns;
     let workers = facts.recording.plan.threads;
-    let mut all: Vec<Gap> = facts.recording.requests.common_gaps(workers.max(1)).into_iter().filter(is_pause).collect();
+    let everywhere = facts.recording.requests.common_gaps(workers.max(1)).into_iter().filter(is_pause);
+    let everywhere: Vec<Gap> = everywhere.collect();
+    let mut all: Vec<Gap> = everywhere.iter().filter(is_in).copied().collect();
     // One that outlasts the load is a pause like the others if it is as long: requests are sampled by the interval, so that those of
     // the drain are many in the sample. What is longer may be a target that is gone.
     let is_within = |gap: &Gap| gap.to_ns <= facts.end_ns;
     let longest_ns = all.iter().filter(|gap| is_within(gap)).map(Gap::length_ns).max().unwrap_or(0);
     all.retain(|gap| is_within(gap) || gap.length_ns() as f64 <= ALIKE * longest_ns as f64);
     all.sort_by_key(|gap| gap.from_ns);
-    all = held_up(facts, all);
+    all = held_up(facts, all, &everywhere);
     let unanswered = Unanswered::of(facts);
     all = all.iter().filter(|gap| !unanswered.is_all_of(gap, &all)).copied().collect();
     // Long ones that come at regular times and last alike are no chance, whatever the generator did meanwhile; of others those
@@ -83,7 +85,12 @@ fn found(facts: &Facts<'_>) -> Option<Pauses> {
     let regular =
         summed(facts, long).filter(|pauses| pauses.scatter.is_some_and(|s| s <= PERIODIC.value) && pauses.is_alike());
     all.retain(|gap| gap.own_ns_max as f64 <= OWN_MAX * gap.length_ns() as f64);
-    regular.or_else(|| summed(facts, all).filter(|_| !is_alone))
+    let found = regular.or_else(|| summed(facts, all).filter(|_| !is_alone))?;
+    // Requests that were sent within the load stand in those of the drain, too.
+    let after = everywhere
+        .into_iter()
+        .filter(|gap| gap.from_ns >= facts.end_ns && gap.length_ns() as f64 <= ALIKE * longest_ns as f64);
+    Some(Pauses { after: after.collect(), ..found })
 }
 
 /// Whether there is one connection, and one thread that answers it: a pause of all is a slow request, and the other way about. That they come
@@ -95,8 +102,8 @@ pub(super) fn is_alone(facts: &Facts<'_>) -> bool {
 /// Those in which requests were held up. Where each takes 100 ms by itself, be it for the first seconds alone or on a path of its own, some 20 ms
 /// often pass in which two are under way and none ends, and nobody was stopped: those that stood there were under way for far longer than
 /// such spans account for.
-fn held_up(facts: &Facts<'_>, gaps: Vec<Gap>) -> Vec<Gap> {
-    let spans = joined(gaps.iter().map(|gap| (gap.from_ns, gap.to_ns)).collect());
+fn held_up(facts: &Facts<'_>, gaps: Vec<Gap>, everywhere: &[Gap]) -> Vec<Gap> {
+    let spans = joined(everywhere.iter().map(|gap| (gap.from_ns, gap.to_ns)).collect());
     let requests = &facts.recording.requests;
     // What was not sent yet is held up by its connect, which may take longer than any pause.
     let is_good = |request: &&Request| request.end == RequestEnd::Ok && request.sent_ns > 0;
@@ -166,7 +173,7 @@ fn summed(facts: &Facts<'_>, all: Vec<Gap>) -> Option<Pauses> {
     let median_ns = lengths[lengths.len() / 2] as f64;
     let between: Vec<f64> = all.windows(2).map(|pair| pair[1].from_ns.saturating_sub(pair[0].from_ns) as f64).collect();
     let (every_ns, scatter) = scatter(&fitting(between));
-    Some(Pauses { all, share: share.min(1.0), median_ns, scatter, every_ns })
+    Some(Pauses { all, after: Vec::new(), share: share.min(1.0), median_ns, scatter, every_ns })
 }
 
 /// Distances without the eighth that is farthest from their median: a pause that hid in another, or one of something else between
@@ -271,9 +278,16 @@ pub(super) fn of_new_connections(facts: &Facts<'_>, pauses: &Pauses) -> Option<(
 }
 
 impl Pauses {
+    /// All of them, in the order of time.
+    pub(crate) fn with_after(&self) -> Vec<Gap> {
+        let mut all = [&*self.all, &*self.after].concat();
+        all.sort_by_key(|gap| gap.from_ns);
+        all
+    }
+
     /// From and to of each, nanoseconds of the run.
     pub(crate) fn spans(&self) -> Vec<(u64, u64)> {
-        self.all.iter().map(|gap| (gap.from_ns, gap.to_ns)).collect()
+        self.with_after().iter().map(|gap| (gap.from_ns, gap.to_ns)).collect()
     }
 
     /// Requests under way in one of them, the median.

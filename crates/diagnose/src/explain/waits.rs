@@ -15,7 +15,7 @@
 use super::drain::{Drained, Span};
 use super::states::States;
 use crate::causes::garbage_collection;
-use crate::causes::pauses;
+use crate::causes::pauses::{self, Pauses};
 use crate::facts::{Facts, Lengths, seconds, taken_ns};
 use crate::split::Parts;
 use crate::statistics::critical_t;
@@ -188,7 +188,7 @@ impl<'r> Knife<'r> {
             facts,
             joined,
             collector: garbage_collection::pauses(facts),
-            drained: Drained::of(facts, pauses::pauses(facts).map_or(&[], |pauses| &pauses.all)),
+            drained: Drained::of(facts, &pauses::pauses(facts).map_or(Vec::new(), Pauses::with_after)),
             fast: [[0.0; WAITS]; 2],
             fast_in_server_ns: 0.0,
             has_two_clocks: recording.capsule.target_host.is_some(),

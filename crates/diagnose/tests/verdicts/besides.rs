@@ -3,7 +3,7 @@
 use super::causes_of_real_servers::{alone, waiting};
 use crate::common::judged::{of, sampled, status, with};
 use crate::common::stalled::paused;
-use crate::common::{SECOND, closed};
+use crate::common::{SECOND, closed, open};
 use diagnose::diagnose;
 use model::bpf::BpfSample;
 use model::event::{Details, Event};
@@ -36,6 +36,25 @@ fn many_failures_are_said_before_how_long_the_others_took() {
     ended.events.push(Event::new(5 * SECOND as i64, "target-exit", "process 20 ended of signal 11").with(details));
     let ended = first(&ended).text;
     assert!(!ended.contains("lived on"), "{ended}");
+}
+
+#[test]
+fn that_nobody_was_answered_any_more_is_said_before_how_long_the_others_took() {
+    let text = |from_ms: u64, failed: u64| {
+        let mut recording = waiting().recording();
+        recording.totals.in_flight_at_end = 160;
+        recording.totals.sum.errors.add(ErrorKind::Reset, failed);
+        recording.totals.sum.counts.failed += failed;
+        let (from_ns, to_ns) = (from_ms * 1_000_000, 12 * SECOND);
+        let gap = Gap { from_ns, to_ns, in_flight: 160, connections: 160, open: 160, ..Gap::default() };
+        recording.requests.push(0, 0, &IntervalRequests { gaps: vec![gap], ..IntervalRequests::default() });
+        diagnose(&recording).gives.unwrap().text
+    };
+    let silent = text(6_000, 0);
+    let said = "160 of 4,160 requests had no good reply: nobody was answered any more from second 6.0 on, while 160 waited; besides, ";
+    assert!(silent.starts_with(&format!("{said}{WAIT}")), "{silent}");
+    assert!(!text(9_500, 0).contains("any more"), "the last half second");
+    assert!(!text(6_000, 300).contains("any more"), "most had failed otherwise");
 }
 
 #[test]
@@ -154,6 +173,28 @@ fn requests_of_long_pauses_that_the_sample_lacks_stand_for_their_time() {
     let diagnosis = diagnose(&recording);
     let text = diagnosis.gives.unwrap().text;
     assert!(text.starts_with("all requests of a thread stall together, for 262 ms at a time (nearly all of"), "{text}");
+}
+
+/// Requests that were sent within the load and answered after it stood in pauses all the while, of which three began after the load.
+#[test]
+fn pauses_after_the_load_are_what_its_last_requests_stood_in() {
+    const MS: u64 = 1_000_000;
+    let build = open().each(|s| (s.response_ns, s.target) = (200_000, vec![(0.97, 0.0)]));
+    let mut recording = build.recording();
+    let mut tick = IntervalRequests::default();
+    for from_ms in [1000, 2000, 3000, 4000, 9900, 10_000, 10_100, 10_200] {
+        let (from_ns, to_ns) = (from_ms * MS, (from_ms + 100) * MS);
+        tick.gaps.push(Gap { from_ns, to_ns, in_flight: 10, connections: 10, open: 64, ..Gap::default() });
+    }
+    recording.requests.push(0, 0, &tick);
+    sampled(&mut recording, 400, |n| {
+        let (from_ns, took_ns) = if n < 20 { (9900 * MS, 400 * MS) } else { (SECOND + n * MS, 200_000) };
+        Request { ready_ns: from_ns, sent_ns: from_ns, ended_ns: from_ns + took_ns, ordinal: 2, ..Request::default() }
+    });
+    let diagnosis = diagnose(&recording);
+    assert_eq!(of(&diagnosis, "event-loop-blocked").status, Status::Supported);
+    let text = diagnosis.gives.unwrap().text;
+    assert!(text.contains("(nearly all of the slow requests' time)"), "{text}");
 }
 
 #[test]

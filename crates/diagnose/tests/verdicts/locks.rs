@@ -9,7 +9,7 @@ use model::Snapshot;
 use model::bpf::{BpfSample, FutexUse};
 use model::finding::{Severity, Status};
 use model::request::Request;
-use model::snapshot::{Outgoing, Role, Runtime, SamplerState, SamplerStatus};
+use model::snapshot::{Outgoing, Role, Runtime, SamplerState, SamplerStatus, Switches};
 use model::split::{Passage, SplitRequest, TickSplit};
 use model::threads::{ThreadStates, ThreadTime, Wake};
 
@@ -201,6 +201,24 @@ fn without_a_window_who_stands_alone_in_futex_with_a_time_limit_sleeps() {
     // are nobody's.
     assert_eq!(of_four(1), (Status::NotObservable, Status::Refuted));
     assert_eq!(of_four(0), (Status::Supported, Status::Refuted));
+}
+
+#[test]
+fn threads_that_stand_in_futex_and_leave_it_for_few_of_the_requests_are_at_no_lock() {
+    // A compiler's threads ran for more of the time than those that serve, and stood where these wait for work.
+    let judged = |leaves: u64| {
+        let mut recording = with(&waiting(), |second, s| {
+            stand(s, "futex_do_wait");
+            let of_target = s.processes.iter_mut().filter(|process| process.role == Role::Target);
+            for thread in of_target.flat_map(|process| &mut process.threads) {
+                thread.switches = Some(Switches { voluntary: second * leaves, involuntary: 0 });
+            }
+        });
+        take_turns(&mut recording);
+        status(&recording, "lock-contention")
+    };
+    assert_eq!(judged(100), Status::Supported, "400 times a second, with 400 requests");
+    assert_eq!(judged(40), Status::Refuted);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use crate::facts::Facts;
 use crate::summary::death;
 use model::ErrorKind;
 use model::finding::{Loss, LossKind, Standing, WhatGives};
+use model::units::show_grouped;
 
 /// A smaller share of all requests is said in the figures alone.
 const MANY: f64 = 0.01;
@@ -15,6 +16,8 @@ const MANY: f64 = 0.01;
 const UNEXPLAINED_MIN: f64 = 0.5;
 /// So many of them failed in one way, where it is said in which.
 const OF_ONE_KIND: f64 = 0.9;
+/// Nobody was answered any more for so long at the end of the load, nanoseconds.
+const SILENT_NS_MIN: u64 = 1_000_000_000;
 
 /// The sentence, with the failures that it does not speak of and no cause explains: before what else is not known and before a limit,
 /// behind a cause.
@@ -35,8 +38,26 @@ pub(crate) fn with_failures(gives: WhatGives, facts: &Facts<'_>, losses: &[Loss]
     }
 }
 
+/// That nobody was answered any more from some moment on to the end, where those that were under way then are what was lost.
+fn silent_since(facts: &Facts<'_>) -> Option<String> {
+    let totals = &facts.recording.totals;
+    let waiting = totals.in_flight_at_end;
+    if waiting == 0 || totals.sum.counts.failed as f64 > (1.0 - OF_ONE_KIND) * waiting as f64 {
+        return None;
+    }
+    let gaps = facts.recording.requests.common_gaps(facts.recording.plan.threads.max(1));
+    let last = gaps.into_iter().find(|gap| gap.to_ns >= facts.end_ns && gap.from_ns < facts.end_ns)?;
+    let from_ns = last.from_ns.max(facts.start_ns);
+    let is_long = facts.end_ns.saturating_sub(from_ns) >= SILENT_NS_MIN;
+    let (from_s, waiting) = (from_ns as f64 / 1e9, show_grouped(waiting));
+    is_long.then(|| format!("nobody was answered any more from second {from_s:.1} on, while {waiting} waited"))
+}
+
 /// What was lost, and how: where nearly all failed in one way that the target brought about.
 pub(super) fn seen(facts: &Facts<'_>, loss: &Loss) -> String {
+    if let Some(since) = silent_since(facts) {
+        return format!("{}: {since}", loss.text);
+    }
     let sum = &facts.recording.totals.sum;
     let most = sum.errors.seen().max_by_key(|(_, count)| *count);
     let kind = most.filter(|(_, count)| *count as f64 >= OF_ONE_KIND * sum.counts.failed as f64).map(|(kind, _)| kind);
