@@ -40,16 +40,28 @@ fn many_failures_are_said_before_how_long_the_others_took() {
 
 #[test]
 fn that_nobody_was_answered_any_more_is_said_before_how_long_the_others_took() {
-    let text = |from_ms: u64, failed: u64| {
-        let mut recording = waiting().recording();
+    let first = |mut recording: Recording, from_ms: u64, failed: u64| {
         recording.totals.in_flight_at_end = 160;
         recording.totals.sum.errors.add(ErrorKind::Reset, failed);
         recording.totals.sum.counts.failed += failed;
         let (from_ns, to_ns) = (from_ms * 1_000_000, 12 * SECOND);
         let gap = Gap { from_ns, to_ns, in_flight: 160, connections: 160, open: 160, ..Gap::default() };
         recording.requests.push(0, 0, &IntervalRequests { gaps: vec![gap], ..IntervalRequests::default() });
-        diagnose(&recording).gives.unwrap().text
+        diagnose(&recording).gives.unwrap()
     };
+    let text = |from_ms: u64, failed: u64| first(waiting().recording(), from_ms, failed).text;
+    // What is to blame for the time of those that were answered did not end it.
+    let pool = || alone("hrtimer_nanosleep", 400, SECOND);
+    let cut = first(pool(), 6_000, 0);
+    assert_eq!((cut.standing, cut.finding), (Standing::Unexplained, None));
+    assert!(
+        cut.text.starts_with("160 of 4,160 requests") && cut.text.contains("; besides, the target's only"),
+        "{}",
+        cut.text
+    );
+    let late = first(pool(), 8_000, 0);
+    assert_eq!(late.finding.as_deref(), Some("pool-exhausted"));
+    assert!(late.text.contains("any more from second 8.0 on"), "{}", late.text);
     let silent = text(6_000, 0);
     let said = "160 of 4,160 requests had no good reply: nobody was answered any more from second 6.0 on, while 160 waited; besides, ";
     assert!(silent.starts_with(&format!("{said}{WAIT}")), "{silent}");

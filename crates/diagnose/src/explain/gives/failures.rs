@@ -18,6 +18,8 @@ const UNEXPLAINED_MIN: f64 = 0.5;
 const OF_ONE_KIND: f64 = 0.9;
 /// Nobody was answered any more for so long at the end of the load, nanoseconds.
 const SILENT_NS_MIN: u64 = 1_000_000_000;
+/// Of the measured time so much is what the run was, whatever was before.
+const MOST_OF_RUN: f64 = 0.25;
 
 /// The sentence, with the failures that it does not speak of and no cause explains: before what else is not known and before a limit,
 /// behind a cause.
@@ -28,7 +30,13 @@ pub(crate) fn with_failures(gives: WhatGives, facts: &Facts<'_>, losses: &[Loss]
     // Of a target that is gone it is said.
     let loss = losses.iter().find(is_much).filter(is_news).filter(|_| death(facts).is_none());
     let Some(seen) = loss.map(|loss| seen(facts, loss)) else { return gives };
+    // What is to blame for how long others took is not what ended it.
+    let is_cut = silent_ns(facts).is_some_and(|ns| ns as f64 / 1e9 >= MOST_OF_RUN * facts.measured_s());
     match gives.standing {
+        Standing::Gives if is_cut => {
+            let text = format!("{seen}; why is not known; besides, {}", gives.text);
+            WhatGives { text, standing: Standing::Unexplained, finding: None, behind: None }
+        }
         Standing::Unexplained | Standing::AtItsLimit | Standing::BelowItsLimit => {
             let text = format!("{seen}; besides, {}", gives.text);
             WhatGives { text, standing: Standing::Unexplained, ..gives }
@@ -38,8 +46,9 @@ pub(crate) fn with_failures(gives: WhatGives, facts: &Facts<'_>, losses: &[Loss]
     }
 }
 
-/// That nobody was answered any more from some moment on to the end, where those that were under way then are what was lost.
-fn silent_since(facts: &Facts<'_>) -> Option<String> {
+/// For how long nobody was answered at the end of the load, nanoseconds, where those that were under way then are what was lost; `None`:
+/// for less than a second.
+fn silent_ns(facts: &Facts<'_>) -> Option<u64> {
     let totals = &facts.recording.totals;
     let waiting = totals.in_flight_at_end;
     if waiting == 0 || totals.sum.counts.failed as f64 > (1.0 - OF_ONE_KIND) * waiting as f64 {
@@ -47,10 +56,14 @@ fn silent_since(facts: &Facts<'_>) -> Option<String> {
     }
     let gaps = facts.recording.requests.common_gaps(facts.recording.plan.threads.max(1));
     let last = gaps.into_iter().find(|gap| gap.to_ns >= facts.end_ns && gap.from_ns < facts.end_ns)?;
-    let from_ns = last.from_ns.max(facts.start_ns);
-    let is_long = facts.end_ns.saturating_sub(from_ns) >= SILENT_NS_MIN;
-    let (from_s, waiting) = (from_ns as f64 / 1e9, show_grouped(waiting));
-    is_long.then(|| format!("nobody was answered any more from second {from_s:.1} on, while {waiting} waited"))
+    Some(facts.end_ns.saturating_sub(last.from_ns.max(facts.start_ns))).filter(|ns| *ns >= SILENT_NS_MIN)
+}
+
+/// The same in words.
+fn silent_since(facts: &Facts<'_>) -> Option<String> {
+    let from_s = facts.end_ns.saturating_sub(silent_ns(facts)?) as f64 / 1e9;
+    let waiting = show_grouped(facts.recording.totals.in_flight_at_end);
+    Some(format!("nobody was answered any more from second {from_s:.1} on, while {waiting} waited"))
 }
 
 /// What was lost, and how: where nearly all failed in one way that the target brought about.
