@@ -9,6 +9,7 @@ use crate::statistics::median;
 use crate::thresholds::{PAUSE_NS, PAUSE_OUTSIDE, PAUSE_TIMES, PAUSED_SHARE, PERIODIC};
 use model::error_kind::FailureClass;
 use model::latency::Kind;
+use model::plan::Pace;
 use model::request::{Gap, Request, RequestEnd};
 use model::slow::Wait;
 use model::units::show_grouped;
@@ -31,6 +32,10 @@ pub(crate) struct Pauses {
     pub(crate) every_ns: f64,
 }
 
+/// Of requests that come by the clock so many are quick; and without a pause two of their replies are hardly ever so many times their mean
+/// distance apart.
+const QUICK: f64 = 0.1;
+const DISTANCES: f64 = 10.0;
 /// Fewer are chance.
 const PAUSES_MIN: usize = 4;
 /// A pause that outlasts the load may be so many times as long as the longest within it.
@@ -60,8 +65,15 @@ fn found(facts: &Facts<'_>) -> Option<Pauses> {
     if response.is_empty() {
         return None;
     }
-    let usual_ns = response.value_at_quantile(0.5) as f64;
-    let least_ns = (PAUSE_TIMES.value * usual_ns).max(PAUSE_NS.value);
+    let times_ns = |quantile| PAUSE_TIMES.value * response.value_at_quantile(quantile) as f64;
+    let least_ns = times_ns(0.5).max(PAUSE_NS.value);
+    // By the clock requests come one by one, whatever was answered: those that take long by themselves end one by one, too. So pauses are seen
+    // there, by the quick ones, that half of all requests stand in.
+    let distance_ns = 1e9 / facts.recording.totals.requests_per_s().max(1e-9);
+    let least_ns = match facts.recording.plan.pace {
+        Pace::Open { .. } => least_ns.min(times_ns(QUICK).max(PAUSE_NS.value).max(DISTANCES * distance_ns)),
+        _ => least_ns,
+    };
     let is_alone = is_alone(facts);
     let is_pause = |gap: &Gap| gap.length_ns() as f64 >= least_ns && (gap.in_flight >= 2 || is_alone);
     let is_in = |gap: &&Gap| gap.from_ns >= facts.start_ns && gap.from_ns < facts.end_ns;

@@ -153,7 +153,12 @@ pub fn gives(
     // A quota that is full is the limit, whatever else is full within it.
     let quota = supported().find(|finding| finding.id == QUOTA && cpu_throttled::full(facts).is_some());
     let named = quota.or_else(|| supported().find(|finding| LIMITS.contains(&&*finding.id)));
-    let lost = losses.first();
+    // What is still to come when the load ends, as more was asked for than is carried, is said by how late the others were.
+    let is_backlog = |loss: &&Loss| {
+        let none_failed = facts.recording.totals.sum.counts.failed == 0;
+        loss.kind == LossKind::Failed && none_failed && is_of_overload(facts, loss.kind)
+    };
+    let lost = losses.iter().find(|loss| !is_backlog(loss)).or(losses.first());
     // What is asked for more than it carries, and is late for that, has some that are later than others, too.
     let is_overload = lost.is_some_and(|loss| matches!(loss.kind, LossKind::Capacity | LossKind::Waiting));
     // Where all cores are busy with it, or it waits for one all the time that it does not run, requests are slow for want of one.
@@ -409,10 +414,11 @@ fn is_of_overload(facts: &Facts<'_>, kind: LossKind) -> bool {
         LossKind::Failed => {
             let errors = &facts.recording.totals.sum.errors;
             let late = TOO_LATE.iter().map(|kind| errors.of(*kind)).fold(0, u64::saturating_add);
-            // By the clock more are asked for than it carries, and are under way at the end. Users of a closed loop ask for no more.
+            // By the clock more are asked for than it carries, and are under way at the end: where it answers, and some came in time. Users of a
+            // closed loop ask for no more.
             let failed = facts.recording.totals.sum.counts.failed;
             let is_closed = matches!(facts.recording.plan.pace, Pace::Closed { .. });
-            late >= failed && (failed > 0 || !is_closed)
+            late >= failed && (failed > 0 || !(is_closed || failures::silent_ns(facts).is_some()))
         }
         LossKind::Slow | LossKind::Starved => false,
     }

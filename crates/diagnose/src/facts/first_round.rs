@@ -42,6 +42,10 @@ const PACED_MAX: f64 = 0.2;
 /// A span without a reply is long from so many times their mean distance on, and they come evenly where such take less of the time than this.
 const LONG_SPAN: f64 = 3.0;
 const LONG_SPANS_MAX: f64 = 0.2;
+/// By the clock, no more than this part of what was due was answered; and the quickest took so little of what half of all took that it found
+/// nobody before it.
+const BEYOND_MAX: f64 = 0.95;
+const ALONE_PART: f64 = 0.2;
 /// Less likely than this by chance, as one in so many of all requests is quick.
 const CHANCE_MAX: f64 = 1e-4;
 
@@ -50,7 +54,7 @@ const CHANCE_MAX: f64 = 1e-4;
 pub enum FirstRound {
     /// Some were answered soon, and others, as all later ones, when their turn came.
     Queued {
-        /// How many of the first were looked at.
+        /// How many of the first were looked at; 0: by the clock, the quickest of all.
         firsts: usize,
         /// The quickest, nanoseconds.
         quickest_ns: f64,
@@ -81,22 +85,22 @@ impl FirstRound {
     pub fn said(&self, who: &str) -> String {
         match self {
             FirstRound::Queued { firsts, quickest_ns, at_a_time, paced_ns, .. } => {
+                let of = if *firsts == 0 { "all".to_owned() } else { format!("the first {firsts}") };
                 if let Some(paced_ns) = paced_ns {
                     return format!(
-                        "{who} are let through one every {}, though alone one takes {} (the quickest of the first {firsts})",
+                        "{who} are let through one every {}, though alone one takes {} (the quickest of {of})",
                         duration(*paced_ns),
                         duration(*quickest_ns)
                     );
                 }
                 let room = match at_a_time {
                     Some(1) => ", and one is served at a time".to_owned(),
+                    // What the quickest took may have been more than its work.
+                    Some(count) if *firsts == 0 => format!(", and at most about {count} are served at a time"),
                     Some(count) => format!(", and about {count} are served at a time"),
                     None => String::new(),
                 };
-                format!(
-                    "{who} wait for each other{room} (of the first {firsts} the quickest took {})",
-                    duration(*quickest_ns)
-                )
+                format!("{who} wait for each other{room} (of {of} the quickest took {})", duration(*quickest_ns))
             }
             FirstRound::Alike { firsts } => {
                 format!("each takes so long by itself (so did the first {firsts}, which found nobody before them)")
@@ -109,6 +113,9 @@ impl Facts<'_> {
     /// See [`FirstRound`]; `None`: it was no closed loop, its beginning was not measured, too few of the first were sampled, or they say
     /// neither.
     pub fn first_round(&self) -> Option<FirstRound> {
+        if matches!(self.recording.plan.pace, Pace::Open { .. }) {
+            return self.beyond();
+        }
         if !matches!(self.recording.plan.pace, Pace::Closed { .. }) {
             return None;
         }
@@ -148,6 +155,25 @@ impl Facts<'_> {
             && is_near(service.value_at_quantile(0.1) as f64)
             && is_near(service.value_at_quantile(0.9) as f64);
         (count >= ALIKE_MIN && are_alike).then_some(FirstRound::Alike { firsts: count })
+    }
+
+    /// The same of requests that are due by the clock, of which it answers fewer than come: the first of them found nobody before them, and the
+    /// quickest took as long as one takes alone.
+    fn beyond(&self) -> Option<FirstRound> {
+        let service = self.latency(Kind::Service);
+        let due = self.due(self.start_ns, self.end_ns).filter(|_| self.is_constant_rate())?;
+        let answered = self.recording.totals.in_time.ok_arrived() as f64;
+        if service.is_empty() || answered > BEYOND_MAX * due {
+            return None;
+        }
+        let (quickest_ns, half_ns) = (service.min() as f64, service.value_at_quantile(0.5) as f64);
+        let answered_per_s = self.recording.totals.requests_per_s();
+        let by_rate = answered_per_s * quickest_ns / 1e9;
+        let paced_ns = Some(1e9 / answered_per_s).filter(|ns| quickest_ns <= PACED_MAX * ns && self.ends_evenly());
+        let at_a_time = Some(by_rate).filter(|count| *count >= ALONE_MIN).map(|count| count.round().max(1.0) as u32);
+        let is_told = paced_ns.is_some() || at_a_time.is_some();
+        let is_alone = quickest_ns <= ALONE_PART * half_ns;
+        (is_alone && is_told).then_some(FirstRound::Queued { firsts: 0, quickest_ns, half_ns, at_a_time, paced_ns })
     }
 
     /// Whether requests ended at even times: next to nothing of the time was in spans, of several times their mean distance, in which none did.

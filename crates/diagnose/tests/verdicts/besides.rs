@@ -8,9 +8,11 @@ use diagnose::diagnose;
 use model::bpf::BpfSample;
 use model::event::{Details, Event};
 use model::finding::{Standing, Status};
+use model::plan::{Arrivals, Pace, Think};
 use model::request::{Gap, IntervalRequests, Kept, Request, slowness_key};
 use model::snapshot::Role;
 use model::{ErrorKind, LatencyKind, Recording};
+use testkit::recordings::steady;
 
 const WAIT: &str = "requests were 40.0 ms in the target on average";
 
@@ -66,6 +68,9 @@ fn that_nobody_was_answered_any_more_is_said_before_how_long_the_others_took() {
     let said = "160 of 4,160 requests had no good reply: nobody was answered any more from second 6.0 on, while 160 waited; besides, ";
     assert!(silent.starts_with(&format!("{said}{WAIT}")), "{silent}");
     assert!(!text(9_500, 0).contains("any more"), "the last half second");
+    let by_the_clock = waiting().with(|b| b.plan.pace = steady(400.0, Arrivals::Constant)).recording();
+    let by_the_clock = first(by_the_clock, 6_000, 0).text;
+    assert!(by_the_clock.contains(": nobody was answered any more from second 6.0 on"), "{by_the_clock}");
     assert!(!text(6_000, 300).contains("any more"), "most had failed otherwise");
 }
 
@@ -185,6 +190,42 @@ fn requests_of_long_pauses_that_the_sample_lacks_stand_for_their_time() {
     let diagnosis = diagnose(&recording);
     let text = diagnosis.gives.unwrap().text;
     assert!(text.starts_with("all requests of a thread stall together, for 262 ms at a time (nearly all of"), "{text}");
+}
+
+/// Two hundred a second by the clock, and twelve pauses of 60 ms a second: half of all requests stand in one.
+#[test]
+fn by_the_clock_pauses_in_which_most_requests_stand_are_seen() {
+    const MS: u64 = 1_000_000;
+    let stood = |pace: Pace, length_ms: u64| {
+        let build = open().each(|s| {
+            (s.ok, s.response_ns, s.in_flight) = (200, 30 * MS, 6);
+            s.target = vec![(0.97, 0.0)];
+        });
+        let mut recording = build.with(|b| b.plan.pace = pace).recording();
+        // A fifth of them come between two pauses.
+        sampled(&mut recording, 400, |n| {
+            let ready_ns = SECOND + n * 20 * MS;
+            let took_ns = if n % 5 == 0 { 500_000 } else { 10 * MS + n % 5 * 10 * MS };
+            Request { ready_ns, sent_ns: ready_ns, ended_ns: ready_ns + took_ns, ordinal: 2, ..Request::default() }
+        });
+        for second in 0..10 {
+            let mut tick = IntervalRequests::default();
+            for from_ns in (0..8).map(|n| second * SECOND + n * 80 * MS) {
+                let to_ns = from_ns + length_ms * MS;
+                tick.gaps.push(Gap { from_ns, to_ns, in_flight: 6, connections: 6, open: 64, ..Gap::default() });
+            }
+            recording.requests.push(second, 0, &tick);
+        }
+        status(&recording, "event-loop-blocked")
+    };
+    let clock = || steady(200.0, Arrivals::Constant);
+    assert_eq!(stood(clock(), 60), Status::Supported);
+    assert_ne!(stood(clock(), 40), Status::Supported, "eight replies' distance");
+    assert_ne!(
+        stood(Pace::Closed { think: Think::None }, 60),
+        Status::Supported,
+        "users that wait for each other end together"
+    );
 }
 
 /// Requests that were sent within the load and answered after it stood in pauses all the while, of which three began after the load.

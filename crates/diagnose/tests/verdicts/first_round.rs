@@ -4,9 +4,12 @@ use super::causes_of_real_servers::{alone, stand, waiting, with};
 use crate::common::judged::told;
 use crate::common::{SECOND, open};
 use diagnose::diagnose;
+use model::LatencyKind;
 use model::Recording;
+use model::plan::Arrivals;
 use model::request::{IntervalRequests, Kept, Request};
 use model::snapshot::Role;
+use testkit::recordings::steady;
 
 /// The first line of a closed loop of sixteen whose requests take 40 ms, and whose first took so long, each on a connection of its own.
 fn after_a_first_round(took_ms: impl Iterator<Item = f64>, change: impl FnOnce(&mut Recording)) -> String {
@@ -96,6 +99,43 @@ fn whether_requests_wait_for_each_other_is_told_by_those_that_found_nobody_befor
     for (what, text) in neither {
         assert!(!text.contains("they wait for each other") && !text.contains("by itself"), "{what}: {text}");
     }
+}
+
+#[test]
+fn beyond_its_limit_by_the_clock_how_many_are_served_at_a_time_is_told_by_the_quickest() {
+    let text = |quickest_ns: u64, ok: u64, rate: f64| {
+        let build = open().each(|s| {
+            (s.ok, s.response_ns, s.in_flight, s.connections) = (ok, 140_000_000, 64, 64);
+            (s.target, s.idle_cores) = (vec![(0.05, 0.0)], 1.8);
+        });
+        let mut recording = with(
+            &build.with(|b| {
+                b.in_flight_at_end = (rate as u64).saturating_sub(ok) * 10;
+                b.plan.pace = steady(rate, Arrivals::Constant);
+                let behind = (1..).map(|second| (rate as u64).saturating_sub(ok) * second);
+                b.seconds.iter_mut().zip(behind).for_each(|(s, behind)| s.queued = behind.saturating_sub(64));
+            }),
+            |_, s| stand(s, "ep_poll"),
+        );
+        for kind in [LatencyKind::Response, LatencyKind::Undelayed, LatencyKind::Service] {
+            let times = recording.totals.sum.latency.of_mut(kind);
+            let (all, usual_ns) = (times.len(), times.value_at_quantile(0.5));
+            times.reset();
+            times.record_n(usual_ns, all - 2);
+            times.record_n(quickest_ns, 2);
+        }
+        diagnose(&recording).gives.unwrap().text
+    };
+    let five = text(10_000_000, 460, 600.0);
+    let said = "wait for each other, and at most about 5 are served at a time (of all the quickest took 9.99 ms)";
+    assert!(five.contains(said), "{five}");
+    let paced = text(500_000, 100, 150.0);
+    assert!(
+        paced.contains("are let through one every 10.0 ms, though alone one takes 500 µs (the quickest of all)"),
+        "{paced}"
+    );
+    assert!(!text(10_000_000, 460, 470.0).contains("served at a time"), "it carries nearly all");
+    assert!(!text(100_000_000, 460, 600.0).contains("served at a time"), "the quickest waited, too");
 }
 
 #[test]

@@ -48,7 +48,7 @@ pub(crate) fn with_failures(gives: WhatGives, facts: &Facts<'_>, losses: &[Loss]
 
 /// For how long nobody was answered at the end of the load, nanoseconds, where those that were under way then are what was lost; `None`:
 /// for less than a second.
-fn silent_ns(facts: &Facts<'_>) -> Option<u64> {
+pub(super) fn silent_ns(facts: &Facts<'_>) -> Option<u64> {
     let totals = &facts.recording.totals;
     let waiting = totals.in_flight_at_end;
     if waiting == 0 || totals.sum.counts.failed as f64 > (1.0 - OF_ONE_KIND) * waiting as f64 {
