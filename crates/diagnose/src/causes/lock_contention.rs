@@ -21,7 +21,7 @@ use crate::facts::{Facts, Stand, Stands, duration, percent};
 use crate::history::ProcessId;
 use crate::ledger::{in_target_at_a_time, in_target_ns};
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
-use crate::thresholds::{FUTEX_SHARE, FUTEX_STANDS, IN_HAND, IN_HAND_TIMES, IN_TARGET_TIMES, NEIGHBOURS};
+use crate::thresholds::{FUTEX_LEAVES, FUTEX_SHARE, FUTEX_STANDS, IN_HAND, IN_HAND_TIMES, IN_TARGET_TIMES, NEIGHBOURS};
 use model::bpf::FutexUse;
 use model::finding::{Evidence, LossKind, Severity};
 use model::snapshot::{Role, Runtime, Snapshot};
@@ -55,9 +55,6 @@ const A_THREAD_EACH: f64 = 0.25;
 const A_WAITER_EACH: f64 = 0.5;
 const REPLIES_MIN: f64 = 20.0;
 const ONE_HOLDER_MAX: f64 = 0.5;
-
-/// Whoever waits at a lock for a request leaves its CPU for that; where they do so for fewer of the requests, most of those wait for something else.
-const LEAVES_A_REPLY: f64 = 0.5;
 
 /// See the file's head.
 pub const RULE: CauseRule = CauseRule {
@@ -299,7 +296,7 @@ fn hardly_leave(facts: &Facts<'_>, of: &BTreeSet<(ProcessId, u32)>) -> Option<Ev
         show_figure(left_per_s),
         show_figure(rate)
     );
-    let is_rare = left_per_s < LEAVES_A_REPLY * rate;
+    let is_rare = left_per_s < FUTEX_LEAVES.value * rate;
     is_rare.then(|| facts.evidence(text, "target.futex_left_per_s", left_per_s, "1/s"))
 }
 

@@ -6,7 +6,7 @@ use crate::explain::standstill::was_looked_on;
 use crate::explain::waits::account;
 use crate::facts::{Facts, duration};
 use crate::statistics::median;
-use crate::thresholds::{PAUSE_NS, PAUSE_OUTSIDE, PAUSE_TIMES, PAUSED_SHARE, PERIODIC};
+use crate::thresholds::{PAUSE_DISTANCES, PAUSE_NS, PAUSE_OUTSIDE, PAUSE_TIMES, PAUSED_SHARE, PERIODIC};
 use model::error_kind::FailureClass;
 use model::latency::Kind;
 use model::plan::Pace;
@@ -32,10 +32,8 @@ pub(crate) struct Pauses {
     pub(crate) every_ns: f64,
 }
 
-/// Of requests that come by the clock so many are quick; and without a pause two of their replies are hardly ever so many times their mean
-/// distance apart.
+/// Of requests that come by the clock so many are quick.
 const QUICK: f64 = 0.1;
-const DISTANCES: f64 = 10.0;
 /// Fewer are chance.
 const PAUSES_MIN: usize = 4;
 /// A pause that outlasts the load may be so many times as long as the longest within it.
@@ -71,7 +69,7 @@ fn found(facts: &Facts<'_>) -> Option<Pauses> {
     // there, by the quick ones, that half of all requests stand in.
     let distance_ns = 1e9 / facts.recording.totals.requests_per_s().max(1e-9);
     let least_ns = match facts.recording.plan.pace {
-        Pace::Open { .. } => least_ns.min(times_ns(QUICK).max(PAUSE_NS.value).max(DISTANCES * distance_ns)),
+        Pace::Open { .. } => least_ns.min(times_ns(QUICK).max(PAUSE_NS.value).max(PAUSE_DISTANCES.value * distance_ns)),
         _ => least_ns,
     };
     let is_alone = is_alone(facts);

@@ -50,6 +50,7 @@ thresholds! {
     FUTEX_SHARE: 0.20, "ratio", ["lock-contention"], "time of the working threads in futex without a time limit", "the catalogue's: a fifth of a request's time";
     FUTEX_STANDS: 0.30, "ratio", ["lock-contention"], "readings of working threads in futex", "a fifth, and the error of ten readings of four threads";
     IN_HAND: 0.1, "ratio", ["lock-contention"], "requests' time between being read and being answered, where it was split: less refutes", "whoever waits at a lock has a request in hand; measured: 4 % of a pool that idles on a full machine, under 1 % where replies wait for an acknowledgement, 45 % and more with a lock";
+    FUTEX_LEAVES: 0.5, "ratio", ["lock-contention"], "how often threads that stand in futex leave their CPU, over the requests answered: less, and most requests wait for something else", "whoever waits at a lock leaves its CPU for it; measured: 0.34, of Java's compilers beside a pool of sixteen that sleep";
     IN_HAND_TIMES: 2.0, "ratio", ["lock-contention"], "threads that wait for each other, over the requests that the target has in hand: more refutes", "by Little's law no more wait at a lock than have a request in hand; measured: 0.5 to 1.2 with a lock, 4.5 to 13 of Go's and Gunicorn's idle threads";
     IN_TARGET_TIMES: 1.25, "ratio", ["lock-contention"], "threads that wait for each other, over the requests in the target: more refutes", "as above, where none was split; measured: 0.7 to 1.0 with a lock, 1.6 to 2.1 of Gunicorn's and Tomcat's idle threads";
     LOG_SHARE: 0.20, "ratio", ["log-bound"], "time of the working threads in fsync or write of a file or pipe", "the catalogue's: a fifth; measured: 1.86 ms a line, of which PSI saw 8 of 372 ms";
@@ -66,6 +67,7 @@ thresholds! {
     NAGLE_OF_SLOW: 0.5, "ratio", ["nagle-delayed-ack"], "slow requests' time that is of those, where not most requests take as long", "most of what is slow";
     DELAYED_ACKS: 0.8, "ratio", ["nagle-delayed-ack"], "delayed ACKs a request", "measured: 19 of 20; healthy short connections have them too, and are not slow";
     PAUSE_TIMES: 5.0, "ratio", ["event-loop-blocked", "stop-the-world"], "pause over the median response", "the catalogue's, of p99: the pauses themselves are in that";
+    PAUSE_DISTANCES: 10.0, "ratio", ["event-loop-blocked", "stop-the-world"], "by the clock, pause over the mean distance of two replies, where half of all requests stand in one", "by chance one in 20,000 distances is as long";
     PAUSE_NS: 10e6, "ns", ["event-loop-blocked", "stop-the-world"], "length of a pause", "shorter ones are a scheduler's on a busy machine";
     WORKER_HELD: 0.5, "ratio", ["event-loop-blocked"], "time that one of several workers waited for something else than work, the others a tenth at most", "measured: 97 to 99 % of one that sleeps in each request, 0 of the others";
     WORKER_FULL: 0.9, "ratio", ["event-loop-blocked"], "time that one of several workers ran or wanted a CPU, the others six tenths at most", "as at-its-limit, and what an open load leaves; measured: 100 % beside 4 %";

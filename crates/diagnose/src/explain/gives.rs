@@ -6,10 +6,15 @@
 mod behind;
 mod failures;
 mod meanwhile;
+mod shares;
 
 pub(crate) use behind::with_behind;
 pub(crate) use failures::with_failures;
 
+use self::shares::{
+    OPEN_MIN, OTHERS, SMALL_PART, UNEXPLAINED_MIN, explained, is_most_of_waiting, is_of_others_time, is_small_part,
+    rest_beside, share_of,
+};
 use super::ledger::is_of_time;
 use super::run_queue::{Waited, is_for_a_turn};
 use super::standstill::{Standstill, stopped_again, stopped_process};
@@ -40,8 +45,6 @@ const LIMITS: [&str; 3] = ["single-thread-bound", ALL_CORES, "at-its-limit"];
 const LATER_TIMES: f64 = 5.0;
 const LATER_US: f64 = 400.0;
 const LATER_RATE: f64 = 1.1;
-/// A share of which more is all but all.
-const NEARLY_ALL: f64 = 0.95;
 /// Behind what was seen and not explained.
 const NOT_KNOWN: &str = "; why is not known";
 /// A finding of what is there after the load: nothing was late for it.
@@ -54,27 +57,15 @@ const EXPERIMENT: &str = "`plimsoll diagnose URL --experiment` tells whether req
 const WITHIN: &str = "; look in its program for a lock, a semaphore or a pool";
 const PACED: &str = "; look in its settings for a limit of requests a second";
 const ROOM: &str = "; `plimsoll diagnose URL --experiment` tells for how many there is room";
-/// Of a loss of time, a part that is less than this is not what gives, where so much of all of them is not explained.
-const SMALL_PART: f64 = 0.2;
-/// What may be more than this is no small part: of a lookup of names no more than a lower bound is known.
-const SMALL_PART_HIGH: f64 = 0.5;
-const UNEXPLAINED_MOST: f64 = 0.75;
 /// Where some kinds of request take longer than others, and it is not known whether the target is at them.
 const AT_THEM: &str = "`--observe windows` tells how long the target is at them";
 /// Of a target that somebody stopped, what explains less of the loss than this is not what gave.
 const STANDSTILL_MIN: f64 = 0.5;
-/// Whoever takes the target's CPU delays more than its threads' waits for one: what wakes them and what measures, too. That nobody at all
-/// is answered for a long while is none of that.
-const OTHERS: [&str; 2] = ["neighbour", "cpu-contention"];
 /// That requests stand together, and not for what: who ended meanwhile may be.
 const PAUSES: [&str; 2] = ["stop-the-world", "event-loop-blocked"];
 /// So few replies for each connection, which took so much of the run each, do not say that nothing gives.
 const FEW_EACH: u64 = 3;
 const LONG_PART: f64 = 1.0 / 3.0;
-/// From this share on what is not explained is said, and what may be why where the generator was disturbed.
-const UNEXPLAINED_MIN: f64 = 0.1;
-/// Where so much of it is unexplained, it is said what is known of that.
-const OPEN_MIN: f64 = 0.5;
 /// Of the machine's cores, so much with the target is all of them.
 const OWN_CORES: f64 = 0.9;
 
@@ -424,38 +415,6 @@ fn is_of_overload(facts: &Facts<'_>, kind: LossKind) -> bool {
     }
 }
 
-/// Whether a finding is that others took the target's CPU, and no time was lost: it refuses nobody, and ends no connection.
-fn is_of_others_time(finding: &Finding, losses: &[Loss]) -> bool {
-    let is_lost = |kind: LossKind| losses.iter().any(|loss| loss.kind == kind);
-    OTHERS.contains(&&*finding.id) && finding.explains.is_none_or(|explains| !is_lost(explains.of))
-}
-
-/// Whether a finding explains so little of the time that was lost, and the others hardly more, that it is not what gives.
-fn is_small_part(finding: &Finding, losses: &[Loss], is_standstill: bool) -> bool {
-    let of_time = |kind| is_of_time(kind) && losses.first().is_some_and(|loss| is_of_time(loss.kind));
-    let is_open = losses.iter().filter(|loss| is_of_time(loss.kind)).all(|loss| loss.unexplained >= UNEXPLAINED_MOST);
-    if OTHERS.contains(&&*finding.id) && !is_standstill {
-        return false;
-    }
-    // Of a loss that is itself a part of the first, it explains that part of a part.
-    let share_of = |kind: LossKind| losses.iter().find(|loss| loss.kind == kind).map_or(1.0, |loss| loss.share);
-    let is_small = |explains: Explains| {
-        let part = (share_of(explains.of) / losses.first().map_or(1.0, |loss| loss.share).max(1e-9)).min(1.0);
-        explains.share * part < SMALL_PART && explains.high * part < SMALL_PART_HIGH
-    };
-    finding.explains.is_some_and(|explains| of_time(explains.of) && is_small(explains)) && is_open
-}
-
-/// What no cause explains of the loss that a finding is of, where its parts were measured; 0 else.
-fn rest_beside(finding: &Finding, losses: &[Loss]) -> f64 {
-    let Some(explains) = finding.explains else { return 0.0 };
-    // How long others had the CPU was measured, too, where the parts of what requests waited for were not.
-    let is_measured =
-        |loss: &Loss| loss.time.is_some() || loss.kind == LossKind::Failed || OTHERS.contains(&&*finding.id);
-    let loss = losses.iter().find(|loss| loss.kind == explains.of).filter(|loss| is_measured(loss));
-    loss.map_or(0.0, |loss| loss.unexplained)
-}
-
 /// Which requests take many times what the rest do, where that is seen from the client's side alone: it may be the target that is at them so
 /// long, or something between.
 fn costly_kinds(findings: &[Finding]) -> Option<&str> {
@@ -463,15 +422,6 @@ fn costly_kinds(findings: &[Finding]) -> Option<&str> {
     let finding = findings.iter().find(|f| f.id == SLOW_PATH && f.status == Status::NotObservable)?;
     let seen = finding.because.iter().find(|piece| piece.source == Some(Source::Client))?;
     Some(&seen.text)
-}
-
-/// Whether a finding says what requests wait for, where the first says only that they failed: replies that say failure may come for that.
-fn is_most_of_waiting(first: &Finding, finding: &Finding) -> bool {
-    let of = |finding: &Finding, kind| finding.explains.filter(|explains| explains.of == kind);
-    let is_root = finding.severity > Severity::Info && finding.because_of.is_empty();
-    of(first, LossKind::Failed).is_some()
-        && is_root
-        && of(finding, LossKind::Waiting).is_some_and(|explains| explains.share >= OPEN_MIN)
 }
 
 /// That requests wait for each other, where a finding leaves open what most of the time is for that they wait.
@@ -483,83 +433,13 @@ fn queued_besides(finding: &Finding, losses: &[Loss], facts: &Facts<'_>) -> Opti
     matches!(round, FirstRound::Queued { .. }).then(|| format!("{}{}", round.said("requests"), look_within(round)))
 }
 
-/// How much of which loss a finding explains, in words to put behind its sentence.
-fn explained(finding: &Finding, losses: &[Loss]) -> String {
-    let Some(explains) = finding.explains else { return String::new() };
-    if !losses.iter().any(|loss| loss.kind == explains.of) {
-        return String::new();
-    }
-    let rest = rest_beside(finding, losses);
-    let rest = if rest >= UNEXPLAINED_MIN { format!(", {} unexplained", percent(rest)) } else { String::new() };
-    format!(" ({}{rest})", share_of(explains.share, explains.of))
-}
-
-/// A share of a loss, in words.
-fn share_of(share: f64, kind: LossKind) -> String {
-    let what = match kind {
-        LossKind::Failed => "of the failures",
-        LossKind::Starved => "of what starved",
-        LossKind::Slow => "of the slow requests' time",
-        LossKind::Waiting => "of the time requests waited",
-        LossKind::Capacity => "of what is missing",
-    };
-    if share >= NEARLY_ALL { format!("nearly all {what}") } else { format!("about {} {what}", percent(share)) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::segments::worse::Acting;
 
-    fn found(of: LossKind, share: f64, high: f64) -> Finding {
-        Finding {
-            id: String::new(),
-            about: About::Target,
-            status: Status::Supported,
-            severity: Severity::Error,
-            title: String::new(),
-            because: Vec::new(),
-            remedy: String::new(),
-            check_yourself: String::new(),
-            confidence: 1.0,
-            causes: Vec::new(),
-            because_of: Vec::new(),
-            explains: Some(Explains { share, low: 0.0, high, of }),
-        }
-    }
-
     fn lost(kind: LossKind, unexplained: f64) -> Loss {
         Loss { kind, share: 0.5, text: String::new(), unexplained, time: None, concentrated: Vec::new() }
-    }
-
-    #[test]
-    fn a_part_is_small_where_its_bound_is_and_most_is_not_explained() {
-        let waiting = [lost(LossKind::Waiting, 0.9)];
-        assert!(is_small_part(&found(LossKind::Waiting, 0.18, 0.36), &waiting, false));
-        assert!(!is_small_part(&found(LossKind::Waiting, 0.22, 0.36), &waiting, false));
-        assert!(
-            !is_small_part(&found(LossKind::Waiting, 0.18, 1.0), &waiting, false),
-            "no more than a lower bound is known"
-        );
-        for others in OTHERS {
-            let finding = Finding { id: others.to_owned(), ..found(LossKind::Waiting, 0.08, 0.16) };
-            assert!(!is_small_part(&finding, &waiting, false), "{others}");
-            assert!(is_small_part(&finding, &waiting, true), "{others}, and nobody was answered");
-        }
-        // A quarter of what slow ones took, where all took long by something else.
-        let all = Loss { share: 1.0, ..lost(LossKind::Waiting, 1.0) };
-        let some = Loss { share: 0.25, ..lost(LossKind::Slow, 0.8) };
-        assert!(is_small_part(&found(LossKind::Slow, 0.23, 0.42), &[all.clone(), some], false));
-        let most = Loss { share: 0.95, ..lost(LossKind::Slow, 0.8) };
-        assert!(!is_small_part(&found(LossKind::Slow, 0.23, 0.42), &[all, most], false));
-        // Others explain more: they would be first, and this is none of the rest.
-        assert!(!is_small_part(&found(LossKind::Waiting, 0.18, 0.36), &[lost(LossKind::Waiting, 0.7)], false));
-        let both = [lost(LossKind::Waiting, 1.0), lost(LossKind::Slow, 0.7)];
-        assert!(!is_small_part(&found(LossKind::Slow, 0.18, 0.36), &both, false));
-        // What users lost first is not time.
-        let failed = [lost(LossKind::Failed, 0.9), lost(LossKind::Slow, 0.9)];
-        assert!(!is_small_part(&found(LossKind::Slow, 0.1, 0.2), &failed, false));
-        assert!(!is_small_part(&found(LossKind::Failed, 0.1, 0.2), &failed, false));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::facts::Facts;
 use crate::summary::death;
 use model::ErrorKind;
 use model::finding::{Loss, LossKind, Standing, WhatGives};
+use model::request::Gap;
 use model::units::show_grouped;
 
 /// A smaller share of all requests is said in the figures alone.
@@ -55,7 +56,10 @@ pub(super) fn silent_ns(facts: &Facts<'_>) -> Option<u64> {
         return None;
     }
     let gaps = facts.recording.requests.common_gaps(facts.recording.plan.threads.max(1));
-    let last = gaps.into_iter().find(|gap| gap.to_ns >= facts.end_ns && gap.from_ns < facts.end_ns)?;
+    // One of which the generator may have made more than half itself says nothing.
+    let is_last =
+        |gap: &Gap| gap.to_ns >= facts.end_ns && gap.from_ns < facts.end_ns && 2 * gap.others_ns() >= gap.length_ns();
+    let last = gaps.into_iter().find(is_last)?;
     Some(facts.end_ns.saturating_sub(last.from_ns.max(facts.start_ns))).filter(|ns| *ns >= SILENT_NS_MIN)
 }
 
