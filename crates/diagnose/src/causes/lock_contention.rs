@@ -24,7 +24,7 @@ use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
 use crate::thresholds::{FUTEX_LEAVES, FUTEX_SHARE, FUTEX_STANDS, IN_HAND, IN_HAND_TIMES, IN_TARGET_TIMES, NEIGHBOURS};
 use model::bpf::FutexUse;
 use model::finding::{Evidence, LossKind, Severity};
-use model::snapshot::{Role, Runtime, Snapshot};
+use model::snapshot::{Runtime, Snapshot};
 use model::units::show_figure;
 use std::collections::BTreeSet;
 
@@ -254,7 +254,7 @@ fn by_readings(
             .because(process.into());
     }
     // Go's own threads wait in futex when they have no work; its locks have goroutines wait, and no thread.
-    if facts.snapshots().flat_map(|s| &s.processes).any(|p| p.role == Role::Target && p.runtime == Some(Runtime::Go)) {
+    if facts.is_of(Runtime::Go) {
         return Verdict::refuted("Go's threads wait in futex where they have no work, and for no lock of its programs")
             .because(process.into());
     }

@@ -18,6 +18,7 @@ use crate::ledger::{in_target_at_a_time, in_target_ns};
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
 use crate::thresholds::{DEMAND_FULL, WAITING_NS};
 use model::finding::{LossKind, Severity};
+use model::snapshot::Runtime;
 use std::collections::BTreeSet;
 
 const STOOD_MIN: f64 = 0.7;
@@ -98,7 +99,8 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let is_alone = workers == 1
         && match (stand, &slept) {
             (Stand::Sleep, _) => sleeps_in_each(facts),
-            (Stand::Futex, Some((_, sleepers))) => leaves_in_each(facts, sleepers),
+            // Go's threads wait so for the timers of many goroutines.
+            (Stand::Futex, Some((_, sleepers))) => !facts.is_of(Runtime::Go) && leaves_in_each(facts, sleepers),
             _ => false,
         };
     if (workers < 2 && !is_alone)

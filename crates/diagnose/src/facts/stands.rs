@@ -11,7 +11,7 @@
 use super::Facts;
 use crate::history::Metric;
 use crate::history::{ProcessId, Subject, Window};
-use model::snapshot::{Role, Snapshot, ThreadSample};
+use model::snapshot::{Role, Runtime, Snapshot, ThreadSample};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a thread did at a moment.
@@ -198,6 +198,12 @@ impl Facts<'_> {
     pub fn is_measured(&self, at_ns: i64) -> bool {
         let signed = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
         at_ns > signed(self.start_ns) && at_ns <= signed(self.end_ns)
+    }
+
+    /// Whether a process of the target is of such a runtime.
+    pub fn is_of(&self, runtime: Runtime) -> bool {
+        let mut processes = self.snapshots().flat_map(|snapshot| &snapshot.processes);
+        processes.any(|process| process.role == Role::Target && process.runtime == Some(runtime))
     }
 
     /// All threads of the target that were seen in the measured time.

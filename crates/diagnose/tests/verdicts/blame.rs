@@ -12,7 +12,7 @@ use model::finding::{Standing, Status, ValidityState};
 use model::plan::Address;
 use model::recording::Timeline;
 use model::request::{IntervalRequests, Request, RequestEnd};
-use model::snapshot::{ListenerSample, Outgoing, Role, Switches};
+use model::snapshot::{ListenerSample, Outgoing, Role, Runtime, Switches};
 use model::threads::{FutexHolder, ThreadStates, ThreadTime};
 use model::users::Users;
 use model::{ErrorKind, LatencyKind, Recording};
@@ -334,9 +334,11 @@ fn threads_that_live_for_a_request_are_at_a_lock_where_as_many_as_replies_waited
 
 #[test]
 fn a_single_worker_that_sleeps_in_futex_in_each_request_is_a_pool_of_one() {
-    let judged = |leaves: u64, sleeps: bool| {
+    let of = |runtime: Option<Runtime>, leaves: u64, sleeps: bool| {
         let recording = with(&waiting().each(|s| s.target = vec![(0.05, 0.0)]), move |second, s| {
             stand(s, "futex_do_wait");
+            let of_target = s.processes.iter_mut().filter(|process| process.role == Role::Target);
+            of_target.for_each(|process| process.runtime = runtime);
             for thread in s.processes.iter_mut().filter(|p| p.role == Role::Target).flat_map(|p| &mut p.threads) {
                 thread.switches = Some(Switches { voluntary: second * leaves, involuntary: 0 });
                 thread.stands.as_mut().unwrap().sleeps = sleeps;
@@ -344,9 +346,11 @@ fn a_single_worker_that_sleeps_in_futex_in_each_request_is_a_pool_of_one() {
         });
         status(&recording, "pool-exhausted")
     };
+    let judged = |leaves, sleeps| of(None, leaves, sleeps);
     assert_eq!(judged(400, true), Status::Supported);
     assert_eq!(judged(100, true), Status::Refuted, "it sleeps in one of four");
     assert_eq!(judged(400, false), Status::Refuted, "it waits for somebody");
+    assert_eq!(of(Some(Runtime::Go), 400, true), Status::Refuted, "it waits for the timers of many goroutines");
 }
 
 #[test]
