@@ -382,7 +382,11 @@ pub(crate) fn nothing_connected(facts: &Facts<'_>) -> String {
 
 /// Why no connect to an address comes to be, by how those fail, and what to look at; `None` is one of several.
 fn why_not_connected(kind: ErrorKind, address: Option<&Address>) -> Option<String> {
-    let where_to = address.map_or("the target".to_owned(), Address::to_string);
+    let where_to = match address {
+        Some(Address::Unix(path)) => path.display().to_string(),
+        Some(address) => address.to_string(),
+        None => "the target".to_owned(),
+    };
     let listeners = if matches!(address, Some(Address::Unix(_))) { "ss -lx" } else { "ss -ltn" };
     match kind {
         ErrorKind::Refused => Some(format!(
