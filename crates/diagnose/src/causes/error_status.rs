@@ -47,7 +47,10 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let outcomes = outcomes(facts);
     // Where nearly all say the same, it is said with them, and what to do about that.
     let most = outcomes.first().filter(|most| most.count as f64 >= OF_ONE * failed as f64);
-    let title = most.map_or(title.clone(), |most| format!("{title} ({}{})", most.name, most.meaning));
+    let title = match most {
+        Some(most) => format!("{title} ({}{})", most.name, most.meaning),
+        None => title,
+    };
     let remedy = most.and_then(|most| most.remedy).unwrap_or(remedy);
     let mut named = named(facts, &outcomes).into_iter();
     let said = named.next().map_or_else(

@@ -25,7 +25,9 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     if let Some(recycled) = super::deaths::recycled(facts) {
         return recycled.refutes();
     }
-    if let Some(stopped) = stopped_again(facts).filter(|stopped| 2 * stopped.times >= pauses.all.len() as u64) {
+    if let Some(stopped) =
+        stopped_again(facts).filter(|stopped| stopped.times.saturating_mul(2) >= pauses.all.len() as u64)
+    {
         return stopped.refutes(facts);
     }
     let scatter = pauses.scatter.unwrap_or(f64::INFINITY);

@@ -27,7 +27,8 @@ const LOOKED_ON: f64 = 0.9;
 /// A signal may be told so much before or after what it did is seen in replies, nanoseconds.
 const SIGNAL_NS: i64 = 50_000_000;
 /// SIGSTOP, SIGTSTP, SIGTTIN and SIGTTOU of signal(7), on all architectures that we run on.
-const STOPS: [i32; 4] = [19, 20, 21, 22];
+const SIGSTOP: i32 = 19;
+const STOPS: [i32; 4] = [SIGSTOP, 20, 21, 22];
 /// Fewer are somebody's at a terminal, or a debugger's.
 const AGAIN_MIN: u64 = 4;
 /// The state of who is stopped, by proc_pid_stat(5).
@@ -111,9 +112,12 @@ pub(crate) fn stopped_again(facts: &Facts<'_>) -> Option<StoppedAgain> {
     let is_within =
         |event: &&Event| u64::try_from(event.at_ns).is_ok_and(|ns| ns >= facts.start_ns && ns < facts.end_ns);
     for event in facts.recording.events.iter().filter(|event| is_stop(event)).filter(is_within) {
-        of_each.entry(event.details.pid?).or_default().push(event);
+        let Some(pid) = event.details.pid else { continue };
+        of_each.entry(pid).or_default().push(event);
     }
-    let times = |events: &[&Event]| events.iter().map(|event| event.details.times.unwrap_or(1)).sum::<u64>();
+    let times = |events: &[&Event]| {
+        events.iter().fold(0, |sum: u64, event| sum.saturating_add(event.details.times.unwrap_or(1)))
+    };
     let (pid, events) = of_each.into_iter().max_by_key(|(_, events)| times(events))?;
     let times = times(&events);
     let senders: BTreeSet<Option<u32>> = events.iter().map(|event| event.details.sender_pid).collect();
@@ -122,7 +126,9 @@ pub(crate) fn stopped_again(facts: &Facts<'_>) -> Option<StoppedAgain> {
         _ => String::new(),
     };
     let name = events.first()?.details.process.as_deref().unwrap_or_default();
-    let text = format!("the target's process {name} ({pid}) was stopped {times} times{by} (SIGSTOP) and let go on");
+    let is_sigstop = events.iter().all(|event| event.details.signal == Some(SIGSTOP));
+    let signal = if is_sigstop { " (SIGSTOP)" } else { "" };
+    let text = format!("the target's process {name} ({pid}) was stopped {times} times{by}{signal} and let go on");
     (times >= AGAIN_MIN).then_some(StoppedAgain { times, text })
 }
 

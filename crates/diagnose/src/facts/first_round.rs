@@ -163,11 +163,11 @@ impl Facts<'_> {
         let service = self.latency(Kind::Service);
         let due = self.due(self.start_ns, self.end_ns).filter(|_| self.is_constant_rate())?;
         let answered = self.recording.totals.in_time.ok_arrived() as f64;
-        if service.is_empty() || answered > BEYOND_MAX * due {
+        let answered_per_s = self.recording.totals.requests_per_s();
+        if service.is_empty() || answered > BEYOND_MAX * due || answered_per_s <= 0.0 {
             return None;
         }
         let (quickest_ns, half_ns) = (service.min() as f64, service.value_at_quantile(0.5) as f64);
-        let answered_per_s = self.recording.totals.requests_per_s();
         let by_rate = answered_per_s * quickest_ns / 1e9;
         let paced_ns = Some(1e9 / answered_per_s).filter(|ns| quickest_ns <= PACED_MAX * ns && self.ends_evenly());
         let at_a_time = Some(by_rate).filter(|count| *count >= ALONE_MIN).map(|count| count.round().max(1.0) as u32);

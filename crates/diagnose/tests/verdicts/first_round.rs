@@ -102,6 +102,16 @@ fn whether_requests_wait_for_each_other_is_told_by_those_that_found_nobody_befor
 }
 
 #[test]
+fn a_worker_that_is_alone_serves_no_more_than_one_at_a_time() {
+    let pool =
+        |took_ms: Vec<f64>| with_first_round(alone("hrtimer_nanosleep", 400, SECOND), took_ms.into_iter(), |_| ());
+    let one = pool((1..=16).map(|n| 2.5 * f64::from(n)).collect());
+    assert!(one.starts_with("the target's only worker waits in each request"), "{one}");
+    let four = pool((0..16).map(|n| 10.0 * f64::from(1 + n / 4)).collect());
+    assert!(four.contains("they wait for each other, and about 4 are served at a time"), "{four}");
+}
+
+#[test]
 fn beyond_its_limit_by_the_clock_how_many_are_served_at_a_time_is_told_by_the_quickest() {
     let text = |quickest_ns: u64, ok: u64, rate: f64| {
         let build = open().each(|s| {

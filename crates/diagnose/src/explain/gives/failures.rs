@@ -58,7 +58,7 @@ pub(super) fn silent_ns(facts: &Facts<'_>) -> Option<u64> {
     let gaps = facts.recording.requests.common_gaps(facts.recording.plan.threads.max(1));
     // One of which the generator may have made more than half itself says nothing.
     let is_last =
-        |gap: &Gap| gap.to_ns >= facts.end_ns && gap.from_ns < facts.end_ns && 2 * gap.others_ns() >= gap.length_ns();
+        |gap: &Gap| gap.to_ns >= facts.end_ns && gap.from_ns < facts.end_ns && gap.others_ns() >= gap.length_ns() / 2;
     let last = gaps.into_iter().find(is_last)?;
     Some(facts.end_ns.saturating_sub(last.from_ns.max(facts.start_ns))).filter(|ns| *ns >= SILENT_NS_MIN)
 }

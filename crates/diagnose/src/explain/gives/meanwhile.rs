@@ -6,6 +6,7 @@
 //! request waited for it: so they are no finding.
 
 use crate::facts::Facts;
+use crate::history::Subject;
 use model::snapshot::Role;
 use model::units::show_figure;
 
@@ -23,10 +24,11 @@ pub(super) fn meanwhile(facts: &Facts<'_>) -> String {
 
 /// How many processes it started for each request; `None`: few, or nobody counted.
 fn started(facts: &Facts<'_>) -> Option<String> {
-    let each = facts.counted("lifecycle.forks")? as f64 / facts.ended;
+    // Of the measured time alone: a server that starts its workers while it is looked at starts none for a request.
+    let each = facts.grown(Subject::Probes, "lifecycle.forks")? / facts.ended;
     let number = if each < 1.5 { "a process".to_owned() } else { format!("{} processes", show_figure(each)) };
     let is_much = facts.ended >= REQUESTS_MIN && each >= EACH_MIN;
-    is_much.then(|| format!("it started {number} for each request, and waited for it to begin"))
+    is_much.then(|| format!("it started {number} for each request"))
 }
 
 /// Who traces one of its processes.
