@@ -49,7 +49,9 @@ fn finds_the_line(run: &Run, state: &Path) {
         report.assert_exit(0);
         report.json()
     };
-    assert_eq!(of("at the line:")["validity"]["valid"], true);
+    // What holds in spite of a disturbance holds: but it is said that its own times are not the target's.
+    let is_in_spite = run.stdout.contains("it held although it was disturbed");
+    assert_eq!(of("at the line:")["validity"]["state"] == "not-valid", is_in_spite, "{}", run.stdout);
     // Steps beyond the line are told apart from it, and the search as a whole can be read again.
     assert!(of("all steps:")["steps"].as_array().is_some_and(|steps| steps.len() > 3), "{}", run.stdout);
 }

@@ -81,6 +81,10 @@ pub struct Document {
     pub gives: Option<Gives>,
     /// Whether the steps at the line may be believed.
     pub validity: ValidityState,
+    /// What disturbed the step at the line that held all the same: it can only have added to a time, so that the step holds,
+    /// but times of its recording are not the target's. Null in files of older versions.
+    #[serde(default)]
+    pub held_in_spite_of: Option<String>,
     /// Who kept CPUs busy beside.
     pub busy: Option<String>,
     /// The generator's lag at the line, 99th percentile, microseconds.

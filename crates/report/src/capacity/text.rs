@@ -54,7 +54,12 @@ pub(crate) fn sure(document: &Document) -> String {
     let lag = document.lag_p99_us.map_or("–".to_owned(), |us| show_duration_ns(1e3 * us));
     match (&document.why, document.validity) {
         (Some(why), state) => format!("{}: {why}", state.name()),
-        (None, ValidityState::Valid) => format!("valid: the generator kept up, lag p99 {lag}"),
+        (None, ValidityState::Valid) => match &document.held_in_spite_of {
+            Some(why) => format!(
+                "valid: the load was put on, and it held although it was disturbed, which can only add to its times: {why}"
+            ),
+            None => format!("valid: the generator kept up, lag p99 {lag}"),
+        },
         (None, state) => format!("{}: plimsoll report says why of each step", state.name()),
     }
 }

@@ -44,3 +44,24 @@ fn a_map_has_a_figure_and_a_letter_in_each_cell() {
 fn one_parameter_is_a_list() {
     insta::assert_snapshot!("surface-of-one", text(&one(), true));
 }
+
+#[test]
+fn what_held_in_spite_of_a_disturbance_is_not_said_to_be_undisturbed() {
+    let why = "the generator took requests up late. Give it CPUs of its own";
+    let kept_up = crate::common::answers::search();
+    let disturbed = Document { held_in_spite_of: Some(why.to_owned()), ..kept_up.clone() };
+    let verdict = |document: &Document| {
+        let mut out = Vec::new();
+        report::capacity::write(&mut out, document, &[], Style { color: false, width: 400, unicode: true }).unwrap();
+        String::from_utf8(out).unwrap().lines().find(|line| line.starts_with("Verdict")).unwrap().to_owned()
+    };
+    assert!(verdict(&kept_up).contains("valid: the generator kept up"), "{}", verdict(&kept_up));
+    let said = verdict(&disturbed);
+    assert!(said.contains("valid: ") && said.contains("although it was disturbed") && said.contains(why), "{said}");
+    assert!(!said.contains("kept up"), "{said}");
+    // A file of an older version does not say.
+    let mut older = serde_json::to_value(&disturbed).unwrap();
+    older.as_object_mut().unwrap().remove("held_in_spite_of");
+    let older: Document = serde_json::from_value(older).unwrap();
+    assert_eq!(older.held_in_spite_of, None);
+}

@@ -115,12 +115,20 @@ pub fn document(about: &About, search: &Search, ran: &[Ran], ended: Option<&Ende
         },
         gives: found.map(|gives| shown_gives(gives, about.of, &line, ran)),
         validity,
+        held_in_spite_of: held.and_then(in_spite_of),
         busy: sides.iter().find_map(|one| one.busy.clone()),
         lag_p99_us: sides.iter().filter_map(|one| one.lag_p99_ns).max().map(|ns| ns as f64 / 1e3),
         curve: search.points().iter().map(|point| curve(point, ran, search)).collect(),
         scaling: (about.of == Of::Connections).then(|| scales(ran)).flatten(),
         steps: ran.iter().map(step).collect(),
     }
+}
+
+/// What a step that held is not valid for.
+fn in_spite_of(held: &Ran) -> Option<String> {
+    let validity = held.diagnosis.as_ref().map(|diagnosis| &diagnosis.validity)?;
+    let reason = validity.reasons.first().filter(|_| validity.state == ValidityState::NotValid)?;
+    Some(reason.text.clone())
 }
 
 fn shown_gives(gives: Gives, of: Of, line: &Line, ran: &[Ran]) -> shown::Gives {

@@ -142,6 +142,7 @@ fn document(unit: &str, pace: &str, steps: Vec<Step>) -> Document {
         validity: ValidityState::Valid,
         busy: None,
         lag_p99_us: Some(41.0),
+        held_in_spite_of: None,
         curve: points,
         scaling: None,
         steps,
