@@ -4,6 +4,7 @@
 //! first and not the generator. The search is that of [`crate::capacity`], shorter and less narrow.
 
 use crate::capacity::axis::Of;
+use crate::capacity::calibration::Settles;
 use crate::capacity::live::{CapacityError, Follow, Found, Spec, capacity};
 use crate::capacity::objective::Objective;
 use crate::embedded::Embedded;
@@ -71,6 +72,7 @@ pub fn demo(program: &Path) -> Result<Demo, DemoError> {
         time: TIME,
         known: Vec::new(),
         seed: SEED,
+        settles: Settles::default(),
     };
     Ok(Demo { spec, _target: target })
 }

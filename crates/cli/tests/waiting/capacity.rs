@@ -214,6 +214,76 @@ fn a_surface_is_gone_on_with_and_is_the_limit_at_each_place() {
     });
 }
 
+/// A reply that takes 30 ms by itself is waited for on one connection each: twenty carry 667 a second, whatever the server could.
+#[test]
+fn a_line_of_the_loads_own_connections_is_said_to_be_that() {
+    in_three(|| {
+        let server = serve_http(&[]);
+        let url = format!("{}sleep?ms=30", server.url);
+        let state = tempfile::tempdir().unwrap();
+        let file = state.path().join("search.json");
+        let path = file.to_str().unwrap();
+        let search = |more: &[&str]| {
+            let args = [&["capacity", &url, "-q", "--slo", "p95 < 100 ms", "--json", "--record", path], more].concat();
+            let run = finish(command(&args).env("XDG_STATE_HOME", state.path()));
+            assert!(run.status == Some(0) || run.status == Some(4), "{} {}", run.stdout, run.stderr);
+            run.json()
+        };
+        let of_twenty = search(&["-c", "20", "--time", "16s"]);
+        let sentence = of_twenty["sentence"].as_str().unwrap();
+        assert!(sentence.contains("own 20 connections are all taken"), "{sentence}");
+        let own = &of_twenty["own_connections"];
+        assert_eq!(own["connections"], 20);
+        assert!((500.0..=667.0).contains(&figure(&own["at_most_per_s"])), "{own}");
+        assert_eq!(of_twenty["gives"], Value::Null);
+        let shown = plimsoll(&["report", path]).stdout;
+        assert!(shown.contains("Gives first the load's own 20 connections: each request takes 30."), "{shown}");
+    });
+}
+
+/// A hundred and fifty that sleep 200 ms each are 750 a second: fifty connections carry a third of that, and two hundred all.
+#[test]
+fn more_connections_are_taken_where_nobody_said_how_many() {
+    in_three(|| {
+        let server = serve_http(&["--defect", "pool-exhausted=200ms:slots=150"]);
+        let state = tempfile::tempdir().unwrap();
+        let file = state.path().join("search.json");
+        let path = file.to_str().unwrap();
+        let search = |more: &[&str]| {
+            let args =
+                [&["capacity", &server.url, "-q", "--slo", "p95 < 1s", "--json", "--record", path], more].concat();
+            let run = finish(command(&args).env("XDG_STATE_HOME", state.path()));
+            assert!(run.status == Some(0) || run.status == Some(4), "{} {}", run.stdout, run.stderr);
+            run.json()
+        };
+        let of_more = search(&["--time", "16s"]);
+        let connections = figure(&of_more["connections"]);
+        assert!(connections >= 100.0, "{connections}");
+        let pace = of_more["pace"].as_str().unwrap();
+        assert!(pace.ends_with(&format!("over {connections} connections")), "{pace}");
+        assert!(figure(&of_more["capacity"]["held"]) > 260.0, "{of_more:#}");
+        // It goes on over as many.
+        let again = search(&["--time", "8s", "--continue", path]);
+        assert_eq!(again["pace"], of_more["pace"]);
+        assert!(again["steps"].as_array().unwrap().len() >= of_more["steps"].as_array().unwrap().len());
+    });
+}
+
+#[test]
+fn where_no_load_holds_as_each_reply_is_late_by_itself_that_is_said() {
+    in_three(|| {
+        let server = serve_http(&[]);
+        let run = search(&format!("{}sleep?ms=60", server.url), &["--slo", "p95 < 50 ms", "--time", "20s"]);
+        run.assert_exit(3);
+        let document = run.json();
+        let sentence = document["sentence"].as_str().unwrap();
+        let says =
+            sentence.starts_with("none within p95 < 50.0 ms: at ") && sentence.contains("fewer make it no better");
+        assert!(says, "{sentence}");
+        assert_eq!(document["capacity"]["held"], Value::Null);
+    });
+}
+
 #[test]
 fn an_objective_that_cannot_be_decided_in_the_time_is_said_beforehand() {
     let server = serve_http(&POOL);

@@ -79,6 +79,16 @@ pub struct Document {
     pub capacity: Capacity,
     /// What gives first beyond it; null: nothing that a rule found evidence of.
     pub gives: Option<Gives>,
+    /// Connections of an open pace, where they were asked for or settled by what the server answers; null: the default, or a
+    /// file of an older version.
+    #[serde(default)]
+    pub connections: Option<u32>,
+    /// That the load's own connections are what is full beyond the line, and not the server; null: they are not, or it is not known.
+    #[serde(default)]
+    pub own_connections: Option<OwnConnections>,
+    /// What is seen beyond the line, in a sentence, where nothing is known to give; null in files of older versions.
+    #[serde(default)]
+    pub unexplained: Option<String>,
     /// Whether the steps at the line may be believed.
     pub validity: ValidityState,
     /// What disturbed the step at the line that held all the same: it can only have added to a time, so that the step holds,
@@ -95,6 +105,17 @@ pub struct Document {
     pub scaling: Option<Scaling>,
     /// Every step, in order.
     pub steps: Vec<Step>,
+}
+
+/// Connections that are all taken beyond the line, where a request takes no longer than below it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct OwnConnections {
+    /// How many there are.
+    pub connections: u32,
+    /// What half of the requests take from being sent to their reply, microseconds.
+    pub each_us: f64,
+    /// Requests a second that so many carry at the most.
+    pub at_most_per_s: f64,
 }
 
 /// What had to hold.

@@ -37,10 +37,11 @@ pub fn write(to: &mut impl Write, document: &Document, files: &[String], style: 
     }
     match &document.gives {
         Some(gives) => write_finding(page, gives, &document.capacity.unit)?,
-        None if document.capacity.missed.is_some() => {
-            row(page, Paint::Plain, "Gives first", "not known: no rule found its evidence beyond the line")?;
+        None => {
+            if let Some(text) = instead(document) {
+                row(page, Paint::Plain, "Gives first", &text)?;
+            }
         }
-        None => {}
     }
     if let Some(busy) = &document.busy {
         row(page, Paint::Plain, "Busy", &format!("{busy}: the line is that of what is left of it"))?;
@@ -62,6 +63,23 @@ pub(crate) fn sure(document: &Document) -> String {
         },
         (None, state) => format!("{}: plimsoll report says why of each step", state.name()),
     }
+}
+
+/// What stands in the place of what gives first, where nothing is known to; `None`: no load missed.
+pub(crate) fn instead(document: &Document) -> Option<String> {
+    document.capacity.missed?;
+    if let Some(own) = &document.own_connections {
+        return Some(format!(
+            "the load's own {} connections: each request takes {}, at the line and beyond it, so that they carry {} requests/s at most, whatever the server could: more of them (-c) tell",
+            whole(f64::from(own.connections)),
+            show_duration_ns(1e3 * own.each_us),
+            whole(own.at_most_per_s)
+        ));
+    }
+    Some(match &document.unexplained {
+        Some(seen) => format!("not known; beyond the line {seen}"),
+        None => "not known: no rule found its evidence beyond the line".to_owned(),
+    })
 }
 
 /// How sharp the line is; `None`: there is none.
@@ -177,6 +195,8 @@ pub(crate) fn given(gives: &Gives) -> String {
         .finding
         .explains
         .as_ref()
+        // What rounds to nothing is none of its doing that can be told.
+        .filter(|explains| explains.share >= 0.005)
         .map_or(String::new(), |explains| format!(", {:.0} % of {}", 100.0 * explains.share, explains.of.name()));
     let there = match (gives.is_new, gives.at_load) {
         (false, _) => ", there at the held load, too".to_owned(),

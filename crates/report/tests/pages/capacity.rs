@@ -3,7 +3,7 @@
 
 use crate::common::fresh;
 use crate::common::surfaces::{one, search, two};
-use report::capacity::{Document, Surface, write_surface};
+use report::capacity::{Document, OwnConnections, Surface, write_surface};
 use report::text::Style;
 use serde_json::json;
 
@@ -64,4 +64,31 @@ fn what_held_in_spite_of_a_disturbance_is_not_said_to_be_undisturbed() {
     older.as_object_mut().unwrap().remove("held_in_spite_of");
     let older: Document = serde_json::from_value(older).unwrap();
     assert_eq!(older.held_in_spite_of, None);
+}
+
+#[test]
+fn what_stands_in_the_place_of_a_cause_is_what_was_seen() {
+    let gives = |document: &Document| {
+        let mut out = Vec::new();
+        report::capacity::write(&mut out, document, &[], Style { color: false, width: 400, unicode: true }).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let mut page = Vec::new();
+        report::html::capacity::write(&mut page, document, None).unwrap();
+        let line = text.lines().find(|line| line.starts_with("Gives first")).map(str::to_owned);
+        (line.unwrap_or_default(), String::from_utf8(page).unwrap())
+    };
+    let untold = Document { gives: None, ..crate::common::answers::search() };
+    assert!(gives(&untold).0.contains("not known: no rule found its evidence"), "{}", gives(&untold).0);
+    let seen = Document { unexplained: Some("requests wait for each other".to_owned()), ..untold.clone() };
+    let (line, page) = gives(&seen);
+    assert!(line.contains("not known; beyond the line requests wait for each other"), "{line}");
+    assert!(page.contains("beyond the line requests wait for each other"));
+    let own = OwnConnections { connections: 50, each_us: 30_500.0, at_most_per_s: 1_639.3 };
+    let (line, page) = gives(&Document { own_connections: Some(own), ..untold.clone() });
+    assert!(line.contains("the load's own 50 connections: each request takes 30.5 ms"), "{line}");
+    assert!(line.contains("they carry 1,639 requests/s at most") && page.contains("own 50 connections"), "{line}");
+    // Nothing gives where no load missed.
+    let mut held = untold;
+    held.capacity.missed = None;
+    assert_eq!(gives(&held).0, "");
 }

@@ -6,7 +6,6 @@
 //! connections that think between a reply and the next request; they begin by thinking, so that a step is warmed up for as
 //! long as most of them take to have asked once.
 
-use super::search::Requests;
 use model::plan::{Plan, Segment, Think};
 use model::recording::Totals;
 use model::units::show_bytes;
@@ -86,6 +85,25 @@ impl Of {
     /// It has no handshakes.
     pub fn check(self, plan: &Plan) -> Result<(), AxisError> {
         if self == Of::Handshakes && plan.tls.is_none() { Err(AxisError::NoTls) } else { Ok(()) }
+    }
+}
+
+/// How many requests a second a load comes to, about: a step lasts until there were enough of them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Requests {
+    /// For each of the load's units.
+    pub per_load: f64,
+    /// And so many at the most.
+    pub per_s_max: f64,
+}
+
+impl Requests {
+    /// A load that is a number of requests a second.
+    pub const RATE: Requests = Requests { per_load: 1.0, per_s_max: f64::INFINITY };
+
+    /// Of a load.
+    pub fn per_s(&self, load: f64) -> f64 {
+        (load * self.per_load).min(self.per_s_max)
     }
 }
 

@@ -1,23 +1,25 @@
 //! The steps of a search as runs: each has warm-up, blocks until it is decided, a short drain, and a recording of its own.
 //!
-//! First a closed run of a second says about how much the server answers at all, and what a request moves ([`Axis`]). A step
-//! that was disturbed is run again. Where the same load is disturbed time and again, what cannot put it on is the generator,
-//! or its machine: the search ends there, and says so. A search that was interrupted goes on from the steps that its file has.
+//! What the server answers at all is known first ([`super::calibration`]). A step that was disturbed is run again. Where the same load is disturbed time and again, what cannot put it on is the generator,
+//! or its machine: a lower one is tried while none missed, and the search says what it was that could not be put on. A search that was interrupted goes on from the steps that its file has. Where no
+//! step says what gives first, the last one is put on beyond the line for longer than it needs to be decided, to be looked at.
 //!
 //! Cost: what was measured in a step goes with it; its verdict, blocks and diagnosis stay.
 
-use super::axis::{Axis, AxisError, Of, closed, warmup_ns};
+use super::axis::{Axis, AxisError, Of, warmup_ns};
+use super::beyond::gives::{at_line, gives};
+use super::beyond::places::Places;
+use super::beyond::without::Cores;
 use super::blocks::{BLOCK_S, Block};
-use super::decision::{Bound, Judge, Verdict, requests_needed};
+use super::calibration::Settles;
+use super::decision::{Bound, Judge, Verdict};
 use super::objective::Objective;
 use super::over::OverError;
-use super::search::{Line, Search, Settings, Step, Trial};
-use super::without::Cores;
+use super::search::{Line, Purpose, Search, Settings, Step, Trial};
 use crate::run::{Hands, Options, Outcome, RunError, Watch};
 use model::finding::{Diagnosis, Figure, ValidityState};
-use model::plan::{Pace, Plan};
+use model::plan::Plan;
 use model::recording::Row;
-use model::units::show_duration_ns;
 use model::{Event, Interval, LatencyKind, Scenario};
 use resolve::{Host, ResolveError, resolve};
 use std::path::PathBuf;
@@ -28,15 +30,17 @@ use std::time::{Duration, Instant};
 const DRAIN_NS: u64 = 1_000_000_000;
 /// What a step takes beside its length and its warm-up, seconds: threads, the last replies, the reading of the machine.
 const BESIDE_S: f64 = 0.4;
-const CALIBRATION_NS: u64 = 1_000_000_000;
-/// Steps that a search has room for at least.
-const STEPS_MIN: f64 = 10.0;
 /// So often in a row a step may be disturbed before the search ends.
 const DISTURBED_MAX: usize = 4;
 /// After so many in a row that the generators could not put on, more of them are called where there are any: one may be chance.
 const LIMITED_MAX: usize = 2;
 /// Time before a disturbed step is run again: what disturbed it may pass.
 const PAUSE: Duration = Duration::from_millis(500);
+/// A step to be looked at is so long, seconds, and as this part of the time at most: some pauses of one a second, which a step that is
+/// decided need not have. A shorter one would say no more than the others did.
+const EXPLAIN_S: f64 = 8.0;
+const EXPLAIN_PART: f64 = 1.0 / 6.0;
+const EXPLAIN_S_MIN: f64 = 3.0;
 /// A search takes at least so long.
 pub const TIME_MIN: Duration = Duration::from_secs(8);
 
@@ -57,6 +61,8 @@ pub struct Spec {
     pub known: Vec<Step>,
     /// Seed of the order of replicates.
     pub seed: u64,
+    /// What of this nobody asked for.
+    pub settles: Settles,
 }
 
 /// Why there is no line.
@@ -147,6 +153,8 @@ pub struct Ran {
     pub response_p99_ns: Option<u64>,
     /// See `response_p50_ns`.
     pub lag_p99_ns: Option<u64>,
+    /// Its connections, and what became of them; `None` of a step that another process ran.
+    pub places: Option<Places>,
 }
 
 /// How a search ended.
@@ -182,8 +190,8 @@ pub struct Found {
 
 /// Sees a search while it goes.
 pub trait Follow: Watch {
-    /// What it will take, once the closed run is over.
-    fn on_plan(&mut self, sentence: &str);
+    /// What it will take, once the closed run is over, and what is searched for, with what nobody had asked for settled.
+    fn on_plan(&mut self, spec: &Spec, sentence: &str);
     /// A step begins.
     fn on_trial(&mut self, number: usize, trial: &Trial);
     /// A step has ended; where the line lies by now.
@@ -209,7 +217,10 @@ pub fn capacity(
     let scenario = spec.of.scenario(spec.scenario.clone())?;
     let bounds = spec.objectives.iter().map(Objective::bound).collect();
     let mut runner = Runner { spec, scenario, host, options, hands, bounds };
-    let axis = runner.calibrate(follow)?;
+    let (spec, axis) = runner.calibrate(follow)?;
+    let bounds = spec.objectives.iter().map(Objective::bound).collect();
+    let mut runner =
+        Runner { spec: &spec, scenario: spec.of.scenario(spec.scenario.clone())?, host, options, hands, bounds };
     let first = spec.known.last().map_or(axis.first(spec.scenario.connections), |step| step.asked);
     let settings = Settings {
         bounds: runner.bounds.clone(),
@@ -230,7 +241,12 @@ pub fn capacity(
     }
     let (mut disturbed, mut limited) = (0, 0);
     let mut ended = Ended::Done;
-    while let Some(trial) = search.next_trial() {
+    let mut is_explained = false;
+    let mut too_high = None;
+    loop {
+        let next = search.next_trial();
+        let explaining = if is_explained { None } else { to_explain(&search, &ran, next.as_ref()) };
+        let Some(trial) = explaining.or(next) else { break };
         follow.on_trial(ran.len() + 1, &trial);
         let at = Instant::now();
         let tried = runner.trial(&axis, &trial, follow);
@@ -255,13 +271,16 @@ pub fn capacity(
             search.disturbed(took_s + PAUSE.as_secs_f64());
             let is_out_of_time = search.left_s() <= 0.0;
             let added = if limited >= LIMITED_MAX && !is_out_of_time { runner.hands.add() } else { None };
+            let is_limit = limited >= LIMITED_MAX && !is_out_of_time && added.is_none();
             if let Some(added) = &added {
                 (disturbed, limited) = (0, 0);
                 follow.on_added(added);
+            } else if is_limit && search.is_too_high(trial.load) {
+                // The line may lie below what the generators can put on.
+                (disturbed, limited) = (0, 0);
+                too_high = Some((why.clone(), trial.load));
             } else if disturbed == DISTURBED_MAX || is_out_of_time {
-                let standing = if is_generator { runner.hands.standing() } else { None };
-                let why = standing.map_or(why.clone(), |standing| format!("{why} ({standing})"));
-                ended = Ended::Disturbed { why, is_generator, load: trial.load.round() as u64 };
+                ended = runner.disturbed(&why, is_generator, trial.load);
                 break;
             }
             follow.on_disturbed(&trial, &why);
@@ -270,14 +289,34 @@ pub fn capacity(
         }
         (disturbed, limited) = (0, 0);
         let Some(one) = one else { continue };
+        is_explained |= trial.purpose == Purpose::Explain;
         search.observe(one.step.clone());
         ran.push(one);
         follow.on_step(&ran, &search.line());
+    }
+    // What none could put on is no line of the server.
+    if let Some((why, load)) = too_high.filter(|_| ended == Ended::Done && search.line().missed.is_none()) {
+        ended = runner.disturbed(&why, true, load);
     }
     if runner.is_interrupted() && ran.is_empty() {
         return Err(CapacityError::Interrupted);
     }
     Ok(Found { search, ran, ended, took_s: began.elapsed().as_secs_f64() })
+}
+
+/// A step beyond the line to be looked at, where none so far says what gives first and the search, whose `next` step is this, has no time
+/// for another one behind it; `None`: it is known, no load missed, it has to find the line yet, or there is no time for it.
+fn to_explain(search: &Search, ran: &[Ran], next: Option<&Trial>) -> Option<Trial> {
+    let line = search.line();
+    let (held, missed) = at_line(ran, &line);
+    let missed = missed.filter(|_| gives(ran, &line).is_none())?;
+    let is_found = next.is_none() || held.is_some() || search.flat().is_some();
+    let Settings { beside_s, time_s, .. } = *search.settings();
+    let left_s = search.left_s() - beside_s;
+    let length_s = EXPLAIN_S.min(EXPLAIN_PART * time_s).min(left_s);
+    let is_last = next.is_none_or(|next| left_s - next.most_s - beside_s < length_s);
+    let trial = Trial { load: missed.step.asked, length_s, most_s: length_s, purpose: Purpose::Explain };
+    (is_found && is_last && length_s >= EXPLAIN_S_MIN).then_some(trial)
 }
 
 /// What speaks against a step, and whether that is the generator's own limit. What disturbs only ever adds to a time: an
@@ -314,104 +353,42 @@ impl Ran {
             response_p50_ns: None,
             response_p99_ns: None,
             lag_p99_ns: None,
+            places: None,
         }
     }
 }
 
-struct Runner<'a> {
-    spec: &'a Spec,
+/// Runs what a search asks for.
+pub(super) struct Runner<'a> {
+    pub(super) spec: &'a Spec,
     /// Of the axis.
-    scenario: Scenario,
-    host: &'a dyn Host,
+    pub(super) scenario: Scenario,
+    pub(super) host: &'a dyn Host,
     options: &'a Options,
     hands: &'a mut dyn Hands,
     bounds: Vec<Bound>,
 }
 
 impl Runner<'_> {
-    fn is_interrupted(&self) -> bool {
+    pub(super) fn is_interrupted(&self) -> bool {
         self.options.interrupted.load(Ordering::Relaxed)
     }
 
-    /// A closed run of a second, without thinking: what the server answers at all.
-    fn calibrate(&mut self, follow: &mut dyn Follow) -> Result<Axis, CapacityError> {
-        // As it was asked: what a search sets beside would be refused of held connections, in words nobody wrote.
-        let plan = resolve(&closed(self.spec.scenario.clone()), self.host)?.plan;
-        if matches!(plan.pace, Pace::Held { .. } | Pace::Burst { .. }) {
-            return Err(CapacityError::Protocol);
-        }
-        self.spec.of.check(&plan)?;
-        let connections = match self.spec.of {
-            // How many there are is what is looked for.
-            Of::Users => None,
-            _ => self.scenario.connections,
-        };
-        let scenario = closed(Scenario {
-            duration_ns: Some(CALIBRATION_NS),
-            warmup_ns: Some(0),
-            think: None,
-            connections,
-            ..self.base()
-        });
-        let outcome = match self.run(&scenario, follow) {
-            _ if self.is_interrupted() => return Err(CapacityError::Interrupted),
-            outcome => outcome?,
-        };
-        let totals = &outcome.recording.totals;
-        let axis = Axis::of(self.spec.of, &self.scenario, totals);
-        if axis.per_s() <= 0.0 {
-            let target = outcome.recording.plan.origins.first().map_or("the server", |origin| &origin.name).to_owned();
-            let kinds = totals.sum.errors.seen().chain(totals.sum.connection_errors.seen());
-            let why: Vec<String> = kinds.map(|(kind, n)| format!("{} × {n}", kind.name())).collect();
-            let why = if why.is_empty() { "nothing in time".to_owned() } else { why.join(", ") };
-            return Err(CapacityError::Silent { target, why });
-        }
-        self.announce(&axis, diagnose::busy(&outcome.recording), follow)?;
-        Ok(axis)
+    /// A load that could not be put on, and what stood in the generators' place.
+    fn disturbed(&mut self, why: &str, is_generator: bool, load: f64) -> Ended {
+        let standing = if is_generator { self.hands.standing() } else { None };
+        let why = standing.map_or(why.to_owned(), |standing| format!("{why} ({standing})"));
+        Ended::Disturbed { why, is_generator, load: load.round() as u64 }
     }
 
     /// What a step takes beside its length, seconds.
-    fn beside_s(&self) -> f64 {
+    pub(super) fn beside_s(&self) -> f64 {
         let beside_s = self.hands.beside().map_or(BESIDE_S, |beside| beside.as_secs_f64().max(BESIDE_S));
         beside_s + warmup_ns(self.spec.of, &self.scenario) as f64 / 1e9
     }
 
-    /// Says how long it takes; refuses an objective that cannot be decided in that.
-    fn announce(&self, axis: &Axis, busy: Option<String>, follow: &mut dyn Follow) -> Result<(), CapacityError> {
-        let per_s = axis.per_s();
-        let of = |at: usize| self.bounds.get(at).map_or(0.0, |bound| requests_needed(bound.share_max));
-        let hardest = (0..self.bounds.len()).max_by(|a, b| of(*a).total_cmp(&of(*b))).unwrap_or_default();
-        let needed = of(hardest);
-        let (step_s, time_s) = (needed / per_s, self.spec.time.as_secs_f64());
-        let beside_s = self.beside_s();
-        if self.spec.of == Of::Users && beside_s > time_s / STEPS_MIN {
-            return Err(CapacityError::Thinking { warmup_s: beside_s, time_s: (STEPS_MIN * beside_s).ceil() });
-        }
-        if step_s > time_s / 6.0 {
-            return Err(CapacityError::Undecidable {
-                slo: self
-                    .spec
-                    .objectives
-                    .get(hardest)
-                    .map_or(String::new(), |one| Objective::words(std::slice::from_ref(one))),
-                needed: needed.ceil() as u64,
-                step_s,
-                per_s,
-                time_s: (12.0 * step_s).ceil(),
-                busy,
-            });
-        }
-        let time = show_duration_ns(1e9 * time_s);
-        let each = axis.each().map_or(String::new(), |each| format!(", {each}"));
-        follow.on_plan(&format!(
-            "it answers about {per_s:.0}/s{each}; the search takes {time} at most, and ends earlier where the line is known within {} %",
-            100.0 * self.spec.precision
-        ));
-        Ok(())
-    }
-
     /// What all runs have in common.
-    fn base(&self) -> Scenario {
+    pub(super) fn base(&self) -> Scenario {
         Scenario {
             requests: None,
             warmup_ns: Some(warmup_ns(self.spec.of, &self.scenario)),
@@ -426,7 +403,7 @@ impl Runner<'_> {
         }
     }
 
-    fn run(&mut self, scenario: &Scenario, watch: &mut dyn Watch) -> Result<Outcome, CapacityError> {
+    pub(super) fn run(&mut self, scenario: &Scenario, watch: &mut dyn Watch) -> Result<Outcome, CapacityError> {
         let resolved = resolve(scenario, self.host)?;
         let options = Options { driver_reason: resolved.driver_reason, ..self.options.clone() };
         Ok(self.hands.put_on(resolved.plan, &options, watch)?)
@@ -447,6 +424,7 @@ impl Runner<'_> {
             objectives: &spec.objectives,
             judge: Judge::new(&self.bounds, trial.length_s),
             is_decided: false,
+            is_to_end: trial.purpose == Purpose::Explain,
             late: None,
         };
         let outcome = self.run(&scenario, &mut counting)?;
@@ -484,6 +462,7 @@ fn ran_of(axis: &Axis, trial: &Trial, outcome: &Outcome, judge: Judge, took_s: f
         response_p50_ns: response(0.5),
         response_p99_ns: response(0.99),
         lag_p99_ns: totals.sum.latency.quantile(LatencyKind::Lag, 0.99).map(|figure| figure.ns),
+        places: Places::of(&outcome.recording),
     }
 }
 
@@ -493,6 +472,8 @@ struct Counting<'a> {
     objectives: &'a [Objective],
     judge: Judge,
     is_decided: bool,
+    /// It is there to be looked at, whatever it decides.
+    is_to_end: bool,
     /// What ended after the load.
     late: Option<Block>,
 }
@@ -528,7 +509,7 @@ impl Watch for Counting<'_> {
             late.bad.iter_mut().zip(&block.bad).for_each(|(sum, bad)| *sum += bad);
             return;
         }
-        self.is_decided = self.judge.push(block).is_some();
+        self.is_decided = self.judge.push(block).is_some() && !self.is_to_end;
     }
 
     fn is_enough(&self) -> bool {

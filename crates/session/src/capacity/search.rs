@@ -1,6 +1,7 @@
 //! Which load is tried next, for how long, and where the line lies by what was seen. Pure: it runs no load, and has no clock.
 //!
-//! 1. **Find**: the load rises, or falls, by growing factors until one step held and one missed.
+//! 1. **Find**: the load rises, or falls, by growing factors until one step held and one missed; or none holds, as a tenth of it is no
+//!    better ([`super::flat`]).
 //! 2. **Narrow**: the geometric middle between the highest held load and the lowest missed one, until they are as near as
 //!    was asked for, or a step is undecided: then the line is near it, and a step on either side is tried.
 //! 3. **Hold**: a longer step at the highest held load: credits, quotas and throttles show late.
@@ -11,9 +12,11 @@
 //! missed one, as in MLRsearch (RFC 9971, where the lower bound is the largest load below the smallest that failed).
 //! A step lasts for the objective over the width wanted: an overload by the share ε makes nothing late before L/ε.
 
+use super::axis::Requests;
 use super::blocks::{Block, Counted, dispersion};
 use super::decision::{Bound, Verdict, is_far, judge, likelihood_ratio, requests_needed};
 use super::fit::{Crossing, Group, crossing};
+use super::flat::Flat;
 
 /// First factor between two loads while the line is not enclosed; squared each time.
 const GROWTH: f64 = 1.3;
@@ -49,27 +52,12 @@ const EXCESS_SURE: f64 = 5.0;
 const BURSTS_REACH: f64 = 0.05;
 /// Half the square of the standard errors that make sure: two and a bit.
 const SURE: f64 = 2.5;
+/// What the generators cannot put on is tried with so many times less.
+const GENERATORS_LESS: f64 = 1.25;
+/// and not where it is so many times the highest load that held, or less.
+const GENERATORS_NEAR: f64 = 1.1;
 /// So often a miss below a held load is tried again before it is believed.
 const DOUBTS_MAX: usize = 3;
-
-/// How many requests a second a load comes to, about: a step lasts until there were enough of them.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Requests {
-    /// For each of the load's units.
-    pub per_load: f64,
-    /// And so many at the most.
-    pub per_s_max: f64,
-}
-
-impl Requests {
-    /// A load that is a number of requests a second.
-    pub const RATE: Requests = Requests { per_load: 1.0, per_s_max: f64::INFINITY };
-
-    /// Of a load.
-    pub fn per_s(&self, load: f64) -> f64 {
-        (load * self.per_load).min(self.per_s_max)
-    }
-}
 
 /// What is searched for.
 #[derive(Debug, Clone, PartialEq)]
@@ -103,6 +91,8 @@ pub enum Purpose {
     Hold,
     /// To see whether it comes out the same again.
     Replicate,
+    /// To see what gives beyond the line, where nothing has shown it yet.
+    Explain,
 }
 
 impl Purpose {
@@ -113,6 +103,7 @@ impl Purpose {
             Purpose::Narrow => "narrow",
             Purpose::Hold => "hold",
             Purpose::Replicate => "replicate",
+            Purpose::Explain => "explain",
         }
     }
 }
@@ -202,13 +193,15 @@ pub struct Search {
     random: u64,
     /// Loads that could not be measured.
     disturbed: usize,
+    /// The lowest load that the generators could not put on.
+    too_high: Option<f64>,
 }
 
 impl Search {
     /// A search that tries this load first.
     pub fn new(first: f64, settings: Settings) -> Self {
         let random = settings.seed;
-        Search { first, settings, steps: Vec::new(), due: Vec::new(), random, disturbed: 0 }
+        Search { first, settings, steps: Vec::new(), due: Vec::new(), random, disturbed: 0, too_high: None }
     }
 
     /// What was run so far.
@@ -232,6 +225,25 @@ impl Search {
         self.disturbed += 1;
     }
 
+    /// Takes in that the generators cannot put on so much: no load as high is tried any more. Whether there is a lower one that may say
+    /// something: none missed yet, and it is not so near the highest that held.
+    pub fn is_too_high(&mut self, load: f64) -> bool {
+        let (held, missed) = Search::bracket(&self.points());
+        let lower = held.map_or(load / GENERATORS_LESS, |held| (held.asked * load).sqrt());
+        let is_room = missed.is_none() && held.is_none_or(|held| load > GENERATORS_NEAR * held.asked);
+        if is_room {
+            (self.settings.load_max, self.too_high) = (lower, Some(load));
+        }
+        is_room
+    }
+
+    /// Between the highest load, which held, and one that the generators could not put on; `None`: they are near each other.
+    fn below_too_high(&mut self, highest: f64) -> Option<(f64, f64, Purpose)> {
+        let load = self.too_high.filter(|load| *load > GENERATORS_NEAR * highest)?;
+        self.settings.load_max = (highest * load).sqrt();
+        Some((self.settings.load_max, load / highest - 1.0, Purpose::Find))
+    }
+
     /// Steps that were disturbed.
     pub fn times_disturbed(&self) -> usize {
         self.disturbed
@@ -248,6 +260,11 @@ impl Search {
         asked.sort_by(f64::total_cmp);
         asked.dedup();
         asked.into_iter().map(|asked| self.point(asked)).collect()
+    }
+
+    /// That no load holds, as fewer requests are no better; `None`: one held, or it is not known.
+    pub fn flat(&self) -> Option<Flat> {
+        Flat::of(&self.steps, &self.settings.bounds)
     }
 
     fn point(&self, asked: f64) -> Point {
@@ -337,11 +354,15 @@ impl Search {
                 let highest = points.last()?.asked;
                 let is_highest = highest >= self.settings.load_max;
                 let growth = self.growth(points.last()?);
-                (!is_highest).then_some((highest * growth, growth - 1.0, Purpose::Find))
+                if is_highest {
+                    self.below_too_high(highest)
+                } else {
+                    Some((highest * growth, growth - 1.0, Purpose::Find))
+                }
             }
             (None, Some(_)) => {
                 let lowest = points.first()?.asked;
-                let is_lowest = self.settings.is_whole && lowest <= 1.0;
+                let is_lowest = (self.settings.is_whole && lowest <= 1.0) || self.flat().is_some();
                 let growth = self.growth(points.first()?);
                 (!is_lowest).then(|| (lowest / growth, growth - 1.0, Purpose::Find))
             }

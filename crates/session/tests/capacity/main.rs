@@ -9,10 +9,11 @@ mod models;
 use models::{Figures, Model, TIME_S, search};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
+use session::capacity::axis::Requests;
 use session::capacity::blocks::{Block, Counted, backlog_growth_per_s, dispersion};
 use session::capacity::decision::{Bound, Judge, Verdict, judge, requests_needed};
 use session::capacity::fit::{Group, crossing};
-use session::capacity::search::{Purpose, Requests, Search, Settings, Step};
+use session::capacity::search::{Purpose, Search, Settings, Step};
 use std::fmt::Write;
 
 /// Seeds of each model where nobody asks for more.

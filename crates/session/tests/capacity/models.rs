@@ -3,9 +3,10 @@
 //! A step of a model is what a step of a real one is: warm-up, then blocks, in which requests are counted when they end, late
 //! ones with those that are late. Nothing of it is the engine's: no request is sent.
 
+use session::capacity::axis::Requests;
 use session::capacity::blocks::{BLOCK_S, Block};
 use session::capacity::decision::{Bound, Judge, Verdict};
-use session::capacity::search::{Requests, Search, Settings, Step, Trial};
+use session::capacity::search::{Search, Settings, Step, Trial};
 
 /// Discarded at the beginning of a step, seconds; and what a step takes beside.
 pub const WARMUP_S: f64 = 0.5;

@@ -3,16 +3,17 @@
 //! Their loads are made up: each request is answered in a moment below the target's limit and late above it, and a load that is more than
 //! the generators can put on is not valid, by a reason of the generator's. No time passes in a step.
 
-use model::finding::{Diagnosis, Reason, Validity, ValidityState};
+use model::finding::{About, Diagnosis, Finding, Reason, Severity, Status, Validity, ValidityState};
 use model::plan::{Pace, Plan};
 use model::recording::{Capsule, Row};
 use model::scenario::WeightedUrl;
 use model::{Event, Interval, LatencyKind, Recording, Scenario};
 use resolve::SystemHost;
 use session::capacity::axis::Of;
-use session::capacity::live::{Ended, Follow, Found, Ran, Spec, capacity};
+use session::capacity::calibration::Settles;
+use session::capacity::live::{CapacityError, Ended, Follow, Found, Ran, Spec, capacity};
 use session::capacity::objective::Objective;
-use session::capacity::search::{Line, Trial};
+use session::capacity::search::{Line, Purpose, Trial};
 use session::{Hands, Options, Outcome, RecordTo, RunError, Watch};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,17 +33,45 @@ struct Generators {
     away: u32,
     /// Rates that were asked for.
     asked: Vec<f64>,
+    /// What the target answers a second in a closed loop.
+    limit_per_s: f64,
+    /// From this rate on it answers late.
+    late_from_per_s: f64,
+    /// What a connection carries a second.
+    each_per_connection_s: f64,
+    /// By the clock they put on this part of what they do in a closed loop.
+    open_part: f64,
+    /// A step by the clock takes so long.
+    takes: Duration,
+    /// What gives is found beyond the line.
+    gives: bool,
 }
 
 impl Generators {
     fn new(now: u16, most: u16, each_per_s: f64) -> Self {
-        Generators { now, most, each_per_s, gone_from: usize::MAX, away: 0, asked: Vec::new() }
+        Generators {
+            now,
+            most,
+            each_per_s,
+            gone_from: usize::MAX,
+            away: 0,
+            asked: Vec::new(),
+            limit_per_s: LIMIT_PER_S,
+            late_from_per_s: LIMIT_PER_S,
+            each_per_connection_s: f64::INFINITY,
+            open_part: 1.0,
+            takes: Duration::ZERO,
+            gives: false,
+        }
     }
 }
 
 impl Hands for Generators {
     fn put_on(&mut self, plan: Plan, _: &Options, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
-        let can_per_s = self.each_per_s * f64::from(self.now);
+        let is_open = matches!(plan.pace, Pace::Open { .. });
+        let part = if is_open { self.open_part } else { 1.0 };
+        let can_per_s = part * self.each_per_s * f64::from(self.now);
+        let of_connections = self.each_per_connection_s * f64::from(plan.connections);
         let per_s = match &plan.pace {
             Pace::Open { profile, .. } => {
                 if self.away > 0 {
@@ -52,8 +81,11 @@ impl Hands for Generators {
                 self.asked.push(profile[0].from_per_s);
                 profile[0].from_per_s
             }
-            _ => can_per_s.min(LIMIT_PER_S),
+            _ => can_per_s.min(self.limit_per_s).min(of_connections),
         };
+        if is_open {
+            std::thread::sleep(self.takes);
+        }
         let ticks = plan.planned_ns().unwrap().div_ceil(plan.tick_ns);
         let mut recording = Recording::new(Capsule::default(), plan.clone());
         let totals = &mut recording.totals;
@@ -65,7 +97,7 @@ impl Hands for Generators {
             if self.asked.len() > self.gone_from {
                 (interval.counts.ok, interval.counts.failed) = (0, requests);
             }
-            let response_ns = if per_s > LIMIT_PER_S { 500_000_000 } else { 1_000_000 };
+            let response_ns = if per_s > self.late_from_per_s { 500_000_000 } else { 1_000_000 };
             interval.latency.record_n(LatencyKind::Response, response_ns, interval.counts.ok as u32);
             if interval.end_ns > plan.warmup_ns {
                 totals.in_time.add(&interval.counts);
@@ -80,7 +112,10 @@ impl Hands for Generators {
         }
         let mut diagnosis =
             Diagnosis { validity: Validity::of(ValidityState::Valid, Vec::new()), ..Diagnosis::default() };
-        if matches!(plan.pace, Pace::Open { .. }) && per_s > can_per_s {
+        if self.gives && per_s > self.late_from_per_s {
+            diagnosis.findings.push(full());
+        }
+        if is_open && per_s > can_per_s {
             let reason = Reason { id: "generator-cpu".to_owned(), text: "generator 'a': it is full".to_owned() };
             diagnosis.validity = Validity::of(ValidityState::NotValid, vec![reason]);
         }
@@ -106,11 +141,12 @@ impl Hands for Generators {
 const STEPS: usize = 25;
 
 /// What was said.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Said {
     added: Vec<String>,
     disturbed: Vec<String>,
     interrupted: Arc<AtomicBool>,
+    planned: Option<Spec>,
 }
 
 impl Watch for Said {
@@ -119,7 +155,9 @@ impl Watch for Said {
 }
 
 impl Follow for Said {
-    fn on_plan(&mut self, _: &str) {}
+    fn on_plan(&mut self, spec: &Spec, _: &str) {
+        self.planned = Some(spec.clone());
+    }
     fn on_trial(&mut self, _: usize, _: &Trial) {}
     fn on_step(&mut self, ran: &[Ran], _: &Line) {
         self.interrupted.store(ran.len() >= STEPS, Ordering::Relaxed);
@@ -132,17 +170,46 @@ impl Follow for Said {
     }
 }
 
+fn full() -> Finding {
+    Finding {
+        id: "full".to_owned(),
+        about: About::Target,
+        status: Status::Supported,
+        severity: Severity::Warning,
+        title: "it is full".to_owned(),
+        because: Vec::new(),
+        remedy: String::new(),
+        check_yourself: String::new(),
+        confidence: 1.0,
+        causes: Vec::new(),
+        because_of: Vec::new(),
+        explains: None,
+    }
+}
+
 fn search(hands: &mut Generators) -> (Found, Said) {
+    search_of(spec(Some(8)), hands)
+}
+
+fn search_of(spec: Spec, hands: &mut Generators) -> (Found, Said) {
+    try_search(spec, hands).unwrap()
+}
+
+fn spec(connections: Option<u32>) -> Spec {
     let url = WeightedUrl { url: "http://127.0.0.1:1/".into(), weight: 1.0 };
-    let spec = Spec {
-        scenario: Scenario { urls: vec![url], connections: Some(8), threads: Some(1), ..Scenario::default() },
+    Spec {
+        scenario: Scenario { urls: vec![url], connections, threads: Some(1), ..Scenario::default() },
         objectives: Objective::list("p95 < 50 ms").unwrap(),
         of: Of::Rate,
         precision: 0.05,
         time: Duration::from_secs(20),
         known: Vec::new(),
         seed: 1,
-    };
+        settles: Settles::default(),
+    }
+}
+
+fn try_search(spec: Spec, hands: &mut Generators) -> Result<(Found, Said), CapacityError> {
     let mut said = Said::default();
     let options = Options {
         record: RecordTo::Nothing,
@@ -157,8 +224,8 @@ fn search(hands: &mut Generators) -> (Found, Said) {
         interrupted: Arc::clone(&said.interrupted),
     };
     let host = SystemHost::new(engine::driver::uring::available, engine::tls::NAMES);
-    let found = capacity(&spec, &host, &options, hands, &mut said).unwrap();
-    (found, said)
+    let found = capacity(&spec, &host, &options, hands, &mut said)?;
+    Ok((found, said))
 }
 
 #[test]
@@ -194,6 +261,96 @@ fn where_there_are_no_more_the_search_says_that_the_generators_are_the_limit_and
     // What was not put on is neither held nor missed.
     assert!(found.ran.iter().all(|one| one.step.asked <= 400.0), "{:?}", found.ran.len());
     assert_eq!(found.search.line().missed, None);
+}
+
+/// A first load that is more than the generators can put on says nothing of the target: its line may lie below.
+#[test]
+fn a_load_that_is_too_much_for_the_generators_is_lowered_until_it_says_something() {
+    // By the clock they put on much less than in a closed loop.
+    let mut hands = Generators { open_part: 0.5, ..Generators::new(1, 1, 4_000.0) };
+    (hands.limit_per_s, hands.late_from_per_s) = (3_500.0, f64::INFINITY);
+    let (found, _) = search(&mut hands);
+    let Ended::Disturbed { is_generator, load, .. } = &found.ended else { panic!("{:?}", found.ended) };
+    assert!(*is_generator && *load > 2_000, "{load}");
+    let line = found.search.line();
+    assert!(line.missed.is_none() && line.held.unwrap() > 1_400.0, "{line:?}");
+    // Where the line is below it is found.
+    let mut hands = Generators { open_part: 0.35, ..Generators::new(1, 1, 4_000.0) };
+    (hands.limit_per_s, hands.late_from_per_s) = (3_500.0, 1_200.0);
+    let (found, _) = search(&mut hands);
+    let line = found.search.line();
+    assert!(line.held.unwrap() <= 1_200.0 && line.missed.unwrap() >= 1_200.0, "{line:?}");
+}
+
+#[test]
+fn connections_are_doubled_while_that_carries_more_where_nobody_said_how_many() {
+    let plan = |settles: bool, connections: Option<u32>, hands: &mut Generators| {
+        let settles = Settles { connections: settles, ..Settles::default() };
+        search_of(Spec { settles, ..spec(connections) }, hands).1.planned.unwrap().scenario.connections
+    };
+    let each_ms = |each_per_connection_s: f64| Generators { each_per_connection_s, ..Generators::new(1, 1, 10_000.0) };
+    // Each request takes 100 ms: 50 connections carry 500, and 100 the 1,000 that the target does.
+    assert_eq!(plan(true, None, &mut each_ms(10.0)), Some(100));
+    assert_eq!(plan(true, None, &mut each_ms(1.0)), Some(800));
+    assert_eq!(plan(true, None, &mut each_ms(1_000.0)), None);
+    assert_eq!(plan(false, None, &mut each_ms(10.0)), None);
+    assert_eq!(plan(false, Some(50), &mut each_ms(10.0)), Some(50));
+}
+
+#[test]
+fn what_nobody_asked_for_is_settled_by_what_is_answered() {
+    let few = || Generators { limit_per_s: 300.0, late_from_per_s: 300.0, ..Generators::new(1, 1, 10_000.0) };
+    let planned = |objectives: &str, settles: Settles| {
+        let base = spec(Some(8));
+        let spec = Spec { objectives: Objective::list(objectives).unwrap(), settles, ..base };
+        try_search(spec, &mut few()).map(|(_, said)| {
+            let planned = said.planned.unwrap();
+            (Objective::words(&planned.objectives), planned.time.as_secs())
+        })
+    };
+    let others = || Objective::list("p95 < 50 ms").ok();
+    let hard = "errors < 0.1 %";
+    // 4,498 requests are 15 s at 300 a second.
+    let refused = planned(hard, Settles::default()).unwrap_err().to_string();
+    assert!(refused.contains("a step needs 4498 requests") && refused.contains("give --time 180s"), "{refused}");
+    let settled = |settles| planned(hard, settles).unwrap();
+    assert_eq!(settled(Settles { time: true, ..Settles::default() }), ("errors < 0.1 %".to_owned(), 180));
+    assert_eq!(
+        settled(Settles { objectives: others(), time: true, ..Settles::default() }),
+        ("p95 < 50.0 ms".to_owned(), 20)
+    );
+    // What can be decided stays.
+    assert_eq!(
+        planned("p90 < 50 ms", Settles { objectives: others(), time: true, ..Settles::default() }).unwrap(),
+        ("p90 < 50.0 ms".to_owned(), 20)
+    );
+    // Ten minutes are the most.
+    let long = planned("errors < 0.02 %", Settles { time: true, ..Settles::default() });
+    assert!(matches!(long, Err(CapacityError::Undecidable { .. })), "{long:?}");
+}
+
+/// The steps of a search that are there to be looked at: their loads, how many blocks they have, and the lowest load that missed.
+fn looked_at(gives: bool) -> (Vec<(f64, usize)>, Option<f64>) {
+    // Each step takes some time, so that the search ends by it.
+    let takes = Duration::from_millis(800);
+    let mut hands = Generators { gives, takes, ..Generators::new(1, 1, 10_000.0) };
+    let (found, _) = search_of(spec(Some(8)), &mut hands);
+    let explain = found.ran.iter().filter(|one| one.step.purpose == Purpose::Explain);
+    (explain.map(|one| (one.step.asked, one.step.blocks.len())).collect(), found.search.line().missed)
+}
+
+#[test]
+fn where_no_step_says_what_gives_the_last_one_is_put_on_to_be_looked_at() {
+    let (looked_at, missed) = looked_at(false);
+    let [(load, blocks)] = looked_at[..] else { panic!("{looked_at:?}") };
+    assert!((load / missed.unwrap() - 1.0).abs() < 0.02, "{load} {missed:?}");
+    // Of a quarter of a second each, to its end: a sixth of the time.
+    assert!(blocks >= 11, "{blocks}");
+}
+
+#[test]
+fn what_is_told_needs_no_step_to_be_looked_at() {
+    assert_eq!(looked_at(true).0, []);
 }
 
 #[test]

@@ -56,7 +56,7 @@ pub struct CapacityArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "What is looked for")]
 pub struct SearchArgs {
-    /// What must hold: quantiles below a time and errors below a share, of response, service or first-byte
+    /// What must hold: quantiles below a time and errors below a share, of response, service or first-byte; where it is not given and too few requests are answered to decide that in the time, errors < 1 %
     #[arg(long, value_name = "LIST", env = "PLIMSOLL_SLO", default_value = "p99 < 50 ms, errors < 0.1 %")]
     pub slo: String,
     /// What the load is a number of [default: rate]
@@ -65,7 +65,7 @@ pub struct SearchArgs {
     /// Ends early where the line's 95 % interval is no wider than this share of it; where it is not given, 10 % with --over
     #[arg(long, value_name = "PERCENT", env = "PLIMSOLL_PRECISION", default_value = "2%", value_parser = precision)]
     pub precision: f64,
-    /// How long it may take; where it is not given, 12 s for each place of --over
+    /// How long it may take; where it is not given, 12 s for each place of --over, and up to 10 minutes where --slo needs it
     #[arg(long, value_name = "TIME", env = "PLIMSOLL_TIME", default_value = "50s", value_parser = values::duration_ns)]
     pub time: u64,
     /// Find the line over a parameter of the load, at each of its values: size=16B..64KiB, connections=10..1k, think=100ms..10s; twice for a surface [default: one line, of the load as it is]
@@ -74,7 +74,7 @@ pub struct SearchArgs {
     /// Go on from a search's file, for another --time: its steps are not run again [default: begin anew]
     #[arg(long = "continue", value_name = "FILE", env = "PLIMSOLL_CONTINUE")]
     pub go_on: Option<PathBuf>,
-    /// Which of --time and --precision were given: one search and a surface have other defaults.
+    /// Which were given: one search and a surface have other defaults, and what was not is settled by what the server answers.
     #[arg(skip)]
     pub given: Given,
 }
@@ -86,6 +86,8 @@ pub struct Given {
     pub time: bool,
     /// `--precision`.
     pub precision: bool,
+    /// `--slo`.
+    pub slo: bool,
 }
 
 /// What the load is a number of.
@@ -151,7 +153,7 @@ impl CapacityArgs {
             return Err(Failure::usage(message));
         }
         let is_given = |id| matches.value_source(id).is_some_and(|source| source != ValueSource::DefaultValue);
-        self.search.given = Given { time: is_given("time"), precision: is_given("precision") };
+        self.search.given = Given { time: is_given("time"), precision: is_given("precision"), slo: is_given("slo") };
         self.load.settle(matches)
     }
 }

@@ -1,17 +1,19 @@
 //! A search as the report's document, and a document's steps as what a search goes on from.
 
-use model::finding::ValidityState;
-use model::units::show_grouped;
+use model::finding::{Standing, ValidityState};
+use model::units::{show_duration_ns, show_figure, show_grouped};
 use report::capacity as shown;
 use session::capacity::axis::Of;
+use session::capacity::beyond::gives::{Gives, at_line, gives};
+use session::capacity::beyond::places::{InTurn, in_turn, own_limit};
+use session::capacity::beyond::without::without;
 use session::capacity::blocks::{Block, Counted};
 use session::capacity::decision::Verdict;
-use session::capacity::gives::{Gives, at_line, gives};
+use session::capacity::flat::Flat;
 use session::capacity::live::{Ended, Ran, Spec};
 use session::capacity::objective::Objective;
 use session::capacity::scaling::{Estimate, Sample, Turn, scaling};
 use session::capacity::search::{Line, Point, Purpose, Search, Step};
-use session::capacity::without::without;
 use std::path::Path;
 
 /// A search's file is no longer than this, bytes.
@@ -36,6 +38,8 @@ pub struct About {
     pub of: Of,
     /// Wanted width of the interval.
     pub precision: f64,
+    /// Connections of an open pace, where they are not the default.
+    pub connections: Option<u32>,
 }
 
 impl About {
@@ -51,8 +55,20 @@ impl About {
             command,
             of: spec.of,
             precision: spec.precision,
+            connections: connections_of(spec),
         }
     }
+
+    /// What nobody had asked for is settled.
+    pub fn settle(&mut self, spec: &Spec, pace: String) {
+        (self.slo, self.objectives) = (Objective::words(&spec.objectives), objectives(&spec.objectives));
+        (self.pace, self.connections) = (pace, connections_of(spec));
+    }
+}
+
+/// Of an open pace: those of a closed one are its load.
+fn connections_of(spec: &Spec) -> Option<u32> {
+    spec.scenario.connections.filter(|_| !spec.of.is_closed())
 }
 
 /// Objectives as the document has them.
@@ -72,6 +88,7 @@ fn objectives(all: &[Objective]) -> Vec<shown::Objective> {
 pub fn document(about: &About, search: &Search, ran: &[Ran], ended: Option<&Ended>, took_s: f64) -> shown::Document {
     let line = search.line();
     let found = gives(ran, &line);
+    let own = own_limit(ran, &line).filter(|_| found.is_none());
     let (held, missed) = at_line(ran, &line);
     let sides: Vec<&Ran> = held.into_iter().chain(missed).collect();
     let states: Vec<ValidityState> =
@@ -84,6 +101,23 @@ pub fn document(about: &About, search: &Search, ran: &[Ran], ended: Option<&Ende
         () => ValidityState::Valid,
     };
     let first = found.as_ref().map(|gives| gives.finding.id.clone());
+    let turn = in_turn(ran).filter(|_| found.is_none() && own.is_none() && missed.is_some());
+    let unexplained = missed.filter(|_| found.is_none() && own.is_none()).and_then(|missed| match &turn {
+        Some(turn) => Some(waits(turn)),
+        None => seen(ran, missed),
+    });
+    let then = match (&first, &own, &turn) {
+        (Some(id), ..) if id == "at-its-limit" => "; then the server is full".to_owned(),
+        (Some(id), ..) => format!("; then {id} gives first"),
+        (None, Some(own), _) => format!(
+            "; then the load's own {} connections are all taken, and the server may carry more",
+            show_grouped(u64::from(own.connections))
+        ),
+        (None, None, Some(turn)) => {
+            format!("; then requests wait for each other in the server, where {} served at a time", served(turn))
+        }
+        (None, None, None) => String::new(),
+    };
     shown::Document {
         schema: shown::SCHEMA.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -101,7 +135,7 @@ pub fn document(about: &About, search: &Search, ran: &[Ran], ended: Option<&Ende
         precision: about.precision,
         command: about.command.clone(),
         objectives: about.objectives.clone(),
-        sentence: sentence(about, &line, first.as_deref()),
+        sentence: sentence(about, &line, &then, search.flat()),
         capacity: shown::Capacity {
             load_line: line.load,
             unit: about.of.unit().to_owned(),
@@ -114,6 +148,13 @@ pub fn document(about: &About, search: &Search, ran: &[Ran], ended: Option<&Ende
             steepness: line.steepness,
         },
         gives: found.map(|gives| shown_gives(gives, about.of, &line, ran)),
+        connections: about.connections,
+        own_connections: own.map(|own| shown::OwnConnections {
+            connections: own.connections,
+            each_us: own.service_p50_ns / 1e3,
+            at_most_per_s: own.at_most_per_s(),
+        }),
+        unexplained,
         validity,
         held_in_spite_of: held.and_then(in_spite_of),
         busy: sides.iter().find_map(|one| one.busy.clone()),
@@ -122,6 +163,34 @@ pub fn document(about: &About, search: &Search, ran: &[Ran], ended: Option<&Ende
         scaling: (about.of == Of::Connections).then(|| scales(ran)).flatten(),
         steps: ran.iter().map(step).collect(),
     }
+}
+
+/// How many are served at a time, with the verb.
+fn served(turn: &InTurn) -> String {
+    match turn.at_a_time {
+        1 => "one is".to_owned(),
+        count => format!("about {} are", show_grouped(u64::from(count))),
+    }
+}
+
+/// That requests wait for each other, by what they take in the steps.
+fn waits(turn: &InTurn) -> String {
+    format!(
+        "requests wait for each other in the server, and {} served at a time: one takes {} while few are under way, and {} when all \
+         connections wait; look in its program and its settings for a lock, a semaphore, a pool or a number of workers",
+        served(turn),
+        show_duration_ns(turn.alone_ns),
+        show_duration_ns(turn.beyond_ns)
+    )
+}
+
+/// What is seen beyond the line where no cause is known: of the step that was put on to be looked at, or the lowest that missed.
+fn seen(ran: &[Ran], missed: &Ran) -> Option<String> {
+    let looked_at = ran.iter().rev().find(|one| one.step.purpose == Purpose::Explain);
+    let gives = looked_at.unwrap_or(missed).diagnosis.as_ref()?.gives.as_ref()?;
+    let is_loss = matches!(gives.standing, Standing::Gives | Standing::Unexplained | Standing::Unknown);
+    // What could not be looked at stands in the report of that step.
+    is_loss.then(|| gives.text.replace(", see below", ""))
 }
 
 /// What a step that held is not valid for.
@@ -157,20 +226,23 @@ fn why(ended: &Ended, unit: &str) -> Option<String> {
     }
 }
 
-/// What a colleague would say.
-pub fn sentence(about: &About, line: &Line, first: Option<&str>) -> String {
+/// What a colleague would say; `then`: what comes beyond the line, with what parts it from the rest.
+pub fn sentence(about: &About, line: &Line, then: &str, flat: Option<Flat>) -> String {
     let (unit, slo) = (about.of.unit(), &about.slo);
     let whole = |load: f64| show_grouped(load.max(0.0).round() as u64);
-    let then = first.map_or(String::new(), |id| match id {
-        "at-its-limit" => "; then the server is full".to_owned(),
-        id => format!("; then {id} gives first"),
-    });
     match (line.load, line.low, line.high) {
         (Some(load), Some(low), Some(high)) => {
             let interval = format!("{}–{}", whole(low), whole(high));
             format!("{} {unit} ({interval}, 95 %) within {slo}{then}", whole(load))
         }
         (None, Some(held), _) => format!("at least {} {unit} within {slo}: no higher load was decided", whole(held)),
+        (None, None, Some(_)) if let Some(flat) = flat => format!(
+            "none within {slo}: at {} {unit} as at {} {} % of the requests miss '{}', so that fewer make it no better{then}",
+            whole(flat.from),
+            whole(flat.to),
+            show_figure((1000.0 * flat.share).round() / 10.0),
+            about.objectives.get(flat.objective).map_or(slo.as_str(), |objective| &objective.text)
+        ),
         (None, None, Some(missed)) => format!("below {} {unit} within {slo}: no load tried held{then}", whole(missed)),
         _ => format!("not known: no load was decided within {slo}"),
     }
@@ -246,7 +318,9 @@ pub fn read(path: &Path) -> Result<shown::Document, String> {
 /// The steps of a document, to go on from.
 pub fn known(document: &shown::Document) -> Vec<Step> {
     let purpose = |word: &str| {
-        [Purpose::Find, Purpose::Narrow, Purpose::Hold, Purpose::Replicate].into_iter().find(|one| one.name() == word)
+        [Purpose::Find, Purpose::Narrow, Purpose::Hold, Purpose::Replicate, Purpose::Explain]
+            .into_iter()
+            .find(|one| one.name() == word)
     };
     let step = |step: &shown::Step| Step {
         asked: step.asked,

@@ -23,6 +23,7 @@ use model::units::show_duration_ns;
 use model::{Event, hide};
 use report::capacity::{Document, End};
 use session::capacity::axis::Of;
+use session::capacity::calibration::Settles;
 use session::capacity::live::{CapacityError, Follow, Found, Ran, Spec, TIME_MIN, capacity};
 use session::capacity::objective::Objective;
 use session::capacity::search::{Line, Search, Trial};
@@ -57,6 +58,7 @@ pub fn run(args: &CapacityArgs) -> Result<Exit, Failure> {
         precision: args.search.precision,
         time,
         known: Vec::new(),
+        settles: Settles::default(),
     };
     let mut team = agents::team_of_search(&args.load, of.is_closed())?;
     if is_surface && output.live.live.is_some() {
@@ -66,10 +68,11 @@ pub fn run(args: &CapacityArgs) -> Result<Exit, Failure> {
         let options = options(args)?;
         return surface::run(args, spec, target, &options, &mut team);
     }
-    let pace = format!("{}{}", pace(&spec), by_agents(&args.load.by_agents));
-    let about = About::of(&spec, target, pace, command_line::of_load(&args.load));
-    let known = args.search.go_on.as_deref().map(|path| read(path, &about)).transpose()?.unwrap_or_default();
-    let spec = Spec { known, ..spec };
+    let about = About::of(&spec, target, whole_pace(&spec, args), command_line::of_load(&args.load));
+    let (spec, about) = match args.search.go_on.as_deref() {
+        Some(path) => go_on(path, spec, about, args)?,
+        None => (Spec { settles: settles(args, &spec)?, ..spec }, about),
+    };
     let own = || args.search.go_on.clone().map_or_else(own_file, Ok);
     let file = (!output.no_record).then(|| output.record.clone().map_or_else(own, Ok)).transpose()?;
     let options = options(args)?;
@@ -85,6 +88,43 @@ pub fn run(args: &CapacityArgs) -> Result<Exit, Failure> {
     steps.shown.clear();
     interrupt::end_at_once(&options.interrupted);
     steps.finish(&found, output.json, output.no_color)
+}
+
+/// Objectives of a server that answers too few requests to decide those of `--slo`'s default.
+const SLO_OF_FEW: &str = "p99 < 50 ms, errors < 1 %";
+
+/// What nobody asked for.
+fn settles(args: &CapacityArgs, spec: &Spec) -> Result<Settles, Failure> {
+    let given = &args.search.given;
+    let of_few = || Objective::list(SLO_OF_FEW).map_err(|error| Failure::usage(format!("--slo: {error}")));
+    Ok(Settles {
+        connections: spec.scenario.connections.is_none(),
+        objectives: if given.slo { None } else { Some(of_few()?) },
+        time: !given.time,
+    })
+}
+
+/// A search goes on from its file, with what it had settled.
+fn go_on(path: &Path, spec: Spec, about: About, args: &CapacityArgs) -> Result<(Spec, About), Failure> {
+    let wrong = |why: String| {
+        Failure::usage(format!("--continue: expected a search's file, got '{}' ({why}): name another", path.display()))
+    };
+    let document = document::read(path).map_err(wrong)?;
+    let its = Objective::list(&document.capacity.slo).ok().filter(|_| !args.search.given.slo);
+    let mut spec = Spec { objectives: its.unwrap_or(spec.objectives), known: known(&document), ..spec };
+    spec.scenario.connections = spec.scenario.connections.or(document.connections);
+    let about = About { command: about.command, ..About::of(&spec, about.target, whole_pace(&spec, args), Vec::new()) };
+    let own = (&*about.target, &*about.slo, about.of.unit(), without_agents(&about.pace));
+    let its = (&*document.target, &*document.capacity.slo, &*document.capacity.unit, without_agents(&document.pace));
+    if own != its {
+        return Err(wrong(format!("it is of {} within {}, {} over {}", its.0, its.1, its.2, its.3)));
+    }
+    Ok((spec, about))
+}
+
+/// How requests are due, and by whom.
+fn whole_pace(spec: &Spec, args: &CapacityArgs) -> String {
+    format!("{}{}", pace(spec), by_agents(&args.load.by_agents))
 }
 
 /// How each step is run.
@@ -170,20 +210,6 @@ fn without_agents(pace: &str) -> &str {
     pace.rsplit_once(BY).filter(is_by).map_or(pace, |(before, _)| before)
 }
 
-/// The steps of a search's file.
-fn read(path: &Path, about: &About) -> Result<Vec<session::capacity::search::Step>, Failure> {
-    let wrong = |why: String| {
-        Failure::usage(format!("--continue: expected a search's file, got '{}' ({why}): name another", path.display()))
-    };
-    let document = document::read(path).map_err(wrong)?;
-    let own = (&*about.target, &*about.slo, about.of.unit(), without_agents(&about.pace));
-    let its = (&*document.target, &*document.capacity.slo, &*document.capacity.unit, without_agents(&document.pace));
-    if own != its {
-        return Err(wrong(format!("it is of {} within {}, {} over {}", its.0, its.1, its.2, its.3)));
-    }
-    Ok(known(&document))
-}
-
 /// A file of its own beside the recordings.
 pub fn own_file() -> Result<PathBuf, Failure> {
     let runs = store::default_folder()?;
@@ -227,7 +253,7 @@ fn settings_of(spec: &Spec) -> session::capacity::search::Settings {
         precision: spec.precision,
         time_s: spec.time.as_secs_f64(),
         beside_s: 0.0,
-        requests: session::capacity::search::Requests::RATE,
+        requests: session::capacity::axis::Requests::RATE,
         is_whole: spec.of.is_closed(),
         load_max: spec.of.load_max(),
         seed: spec.seed,
@@ -317,7 +343,11 @@ impl Watch for Steps {
 }
 
 impl Follow for Steps {
-    fn on_plan(&mut self, sentence: &str) {
+    fn on_plan(&mut self, spec: &Spec, sentence: &str) {
+        self.settings = settings_of(spec);
+        let agents = self.about.pace.rsplit_once(BY).filter(|_| without_agents(&self.about.pace) != self.about.pace);
+        let agents = agents.map_or(String::new(), |(_, by)| format!("{BY}{by}"));
+        self.about.settle(spec, format!("{}{agents}", pace(spec)));
         self.shown.say(&format!("  {sentence}"));
     }
 

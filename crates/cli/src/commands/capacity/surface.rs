@@ -309,7 +309,7 @@ impl Watch for Map {
 }
 
 impl Follow for Map {
-    fn on_plan(&mut self, _: &str) {
+    fn on_plan(&mut self, _: &Spec, _: &str) {
         // How long all of it takes was said before the first.
     }
 

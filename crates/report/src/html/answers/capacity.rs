@@ -4,7 +4,7 @@
 //! Steps are drawn at the loads they achieved. Objectives of one search are put on one scale: the share of bad requests as a
 //! multiple of what the objective allows, of the objective that is worst off. The line is where that is 1.
 
-use crate::capacity::{Document, End, Step, Verdict, given, knee, scaling, sure, without, worst};
+use crate::capacity::{Document, End, Step, Verdict, given, instead, knee, scaling, sure, without, worst};
 use crate::html::page::{Page, Part, file_name, title};
 use crate::html::plots::{At, Axis, Line, Plot, Point, Series, Shape, Stretch, Tone};
 use crate::html::run::sections::{cards, command, command_line, evidence};
@@ -142,10 +142,11 @@ fn verdict(document: &Document) -> io::Result<Markup> {
                             p { "Without it " (lines::shown(&text)) }
                         }
                     },
-                    None if found.missed.is_some() => {
-                        p { "What gives first is not known: no rule found its evidence beyond the line." }
+                    None => {
+                        @if let Some(text) = instead(document) {
+                            p { "What gives first: " (lines::shown(&text)) }
+                        }
                     },
-                    None => {},
                 }
             }
             (cards(&facts))

@@ -4,10 +4,10 @@
 //! to have been there before. The first missed load may be so near the line that nothing is found there; then the next one that
 //! missed speaks. Only steps of this process have a diagnosis.
 
-use super::decision::Verdict;
-use super::live::Ran;
-use super::search::Line;
-use model::finding::{About, Diagnosis, Finding, Status};
+use super::super::decision::Verdict;
+use super::super::live::Ran;
+use super::super::search::Line;
+use model::finding::{About, Diagnosis, Finding, Severity, Status};
 
 /// A finding, and whether it came with the load.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,7 +48,10 @@ fn gives_at(missed: &Diagnosis, held: Option<&Ran>) -> Option<Gives> {
     let before = held.and_then(|held| held.diagnosis.as_ref()).map(ids).unwrap_or_default();
     let is_new = |finding: &Finding| !before.contains(&&*finding.id);
     let first = missed.first_to_give();
-    let newest = missed.findings.iter().filter(|finding| is_of_target(finding)).find(|finding| is_new(finding));
+    // What is for information alone, and explains nothing of what was lost, is there beside: memory that grows, a cache that fills.
+    let explains = |finding: &&Finding| finding.severity > Severity::Info || finding.explains.is_some();
+    let of_target = missed.findings.iter().filter(|finding| is_of_target(finding)).filter(explains);
+    let newest = of_target.into_iter().find(|finding| is_new(finding));
     let finding = first.filter(|finding| is_new(finding)).or(newest.filter(|_| first.is_none())).or(first)?;
     Some(Gives { is_new: is_new(finding), finding: finding.clone(), at: None })
 }
@@ -63,9 +66,9 @@ fn ids(diagnosis: &Diagnosis) -> Vec<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::search::{Purpose, Step};
+    use super::super::super::search::{Purpose, Step};
     use super::*;
-    use model::finding::Severity;
+    use model::finding::{Standing, WhatGives};
 
     fn finding(id: &str) -> Finding {
         Finding {
@@ -110,6 +113,21 @@ mod tests {
         assert_eq!(said(&[(110.0, &["full"])]), Some(("full".to_owned(), true, None)));
         assert_eq!(said(&[(110.0, &["there-before"])]), Some(("there-before".to_owned(), false, None)));
         assert_eq!(said(&[(110.0, &[])]), None);
+    }
+
+    #[test]
+    fn what_explains_nothing_of_a_loss_that_is_not_known_does_not_give() {
+        let said = |severity: Severity| {
+            let mut missed = ran(110.0, Verdict::Missed, &["beside"]);
+            let diagnosis = missed.diagnosis.as_mut().unwrap();
+            diagnosis.findings[0].severity = severity;
+            let text = "requests were slow; why is not known".to_owned();
+            diagnosis.gives = Some(WhatGives { standing: Standing::Unexplained, text, finding: None, behind: None });
+            let line = Line { held: Some(100.0), missed: Some(110.0), ..Line::default() };
+            gives(&[ran(100.0, Verdict::Held, &[]), missed], &line).map(|gives| gives.finding.id)
+        };
+        assert_eq!(said(Severity::Info), None);
+        assert_eq!(said(Severity::Warning).as_deref(), Some("beside"));
     }
 
     #[test]

@@ -21,9 +21,9 @@
 //! connections or users, which throughput is not proportional to. How far it was from the truth on reference servers:
 //! docs/decisions/2026-11-24-without-the-first-cause.md.
 
-use super::axis::Of;
-use super::decision::Verdict;
-use super::live::Ran;
+use super::super::axis::Of;
+use super::super::decision::Verdict;
+use super::super::live::Ran;
 use diagnose::usage::{HostTime, cores_used, processes};
 use model::recording::Recording;
 use model::snapshot::Role;
@@ -99,7 +99,7 @@ pub fn without(id: &str, of: Of, held: f64, ran: &[Ran]) -> Option<Without> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::search::{Purpose, Step};
+    use super::super::super::search::{Purpose, Step};
     use super::*;
 
     fn ran(load: f64, verdict: Verdict, cores: Option<Cores>) -> Ran {
