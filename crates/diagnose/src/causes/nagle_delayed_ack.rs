@@ -3,7 +3,9 @@
 //! Evidence: (client) the median service time from the second request of a connection on is 36 to 48 ms; (kernel) at least
 //! 0.8 delayed ACKs for each request. Or such are only some of the requests, but most of what is slow, each with a delayed ACK, and
 //! the probes saw a small send with data in flight wait for one: a client that acknowledges at once now and then (TCP's quick
-//! ACKs, as at low rates) hides the rest. Refuted by
+//! ACKs, as at low rates) hides the rest. Or the target works, or waits, for a while before it replies: a request then takes that and
+//! 40 ms, and the kernel counts for how long the target had data under way that was not acknowledged (tcpi_busy_time): 36 to 48 ms
+//! for each request, with a segment of it under way and more behind it that was not sent. Refuted by
 //! another time, or without those ACKs: a timer of 40 ms looks alike, TCP_CORK's is 200 ms. Healthy short connections have
 //! delayed ACKs too (measured: 262 in 500), and are quick. Source: RFC 896, RFC 1122 4.2.3.2; TCP_DELACK_MIN of
 //! include/net/tcp.h; measured: 43.99 ms, 19 of 20, with NODELAY 0.04 ms and none.
@@ -22,11 +24,23 @@ const REQUESTS_MIN: usize = 10;
 const PAIRS_EXPECTED: f64 = 3.0;
 const PAIRS_SHARE: f64 = 0.3;
 
+/// Time with data under way is counted in ticks of the kernel's clock: up to one more at either end, of 4 ms.
+const TICKS_NS: f64 = 8e6;
+/// Acknowledged within this part of a delayed ACK's time, where none is delayed.
+const NEAR: f64 = 0.5;
+/// So few segments are under way, where the end of a reply waits for the acknowledgement of its beginning.
+const FEW_SEGMENTS: f64 = 2.0;
+/// And no more of that time is bound by the peer's window, or the send buffer.
+const BOUND_MAX: f64 = 0.5;
+const REMEDY: &str =
+    "Set TCP_NODELAY on each accepted connection, or write head and body of a reply in one call (writev, MSG_MORE)";
+const CHECK: &str = "nstat -z TcpExtDelayedACKs; timeout 5 strace -f -e trace=network,write -p PID # two sends a reply and no TCP_NODELAY";
+
 /// See the file's head.
 pub const RULE: CauseRule = CauseRule {
     id: "nagle-delayed-ack",
     needs: Needs::Connections,
-    reads: &[&["network/counters", "bpf/delayed_acks"]],
+    reads: &[&["network/counters", "bpf/delayed_acks"], &["network/counters", "network/connections"]],
     judge,
 };
 
@@ -60,6 +74,9 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let client =
         facts.piece::<Client>(text, "service.later_p50_us", median_ns / 1e3, "us").from(NAGLE_LOW_NS.value / 1e3);
     if !is_most && (waited.len() < REQUESTS_MIN || of_slow < NAGLE_OF_SLOW.value) {
+        if let Some(verdict) = behind_work(facts, median_ns) {
+            return verdict;
+        }
         return Verdict::refuted("replies do not take the time of a delayed ACK").because(client.into());
     }
     let ended = facts.recording.totals.in_time.arrived() as f64;
@@ -115,9 +132,52 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let (kind, part) = if is_most { (LossKind::Waiting, share) } else { (LossKind::Slow, of_slow) };
     Verdict::proved(Severity::Error, title, client, kernel)
         .explains(kind, part, part * 0.9, 1.0)
-        .remedy("Set TCP_NODELAY on each accepted connection, or write head and body of a reply in one call (writev, MSG_MORE)")
-        .check("nstat -z TcpExtDelayedACKs; timeout 5 strace -f -e trace=network,write -p PID # two sends a reply and no TCP_NODELAY")
+        .remedy(REMEDY)
+        .check(CHECK)
         .confidence(if is_most { 0.95 } else { 0.85 })
+}
+
+/// The same behind work of the target's own, or a wait: what half of the requests take is that and the 40 ms, so that the time says nothing.
+fn behind_work(facts: &Facts<'_>, median_ns: f64) -> Option<Verdict<OfTarget>> {
+    let sending = facts.sending()?;
+    let each_ns = 1e9 * sending.busy / facts.recording.totals.requests_per_s().max(1e-9);
+    let behind = facts.level(Subject::Network, "not_sent_bytes")?.mean;
+    let acks = facts.grown(Subject::Network, "delayed_acks")? / facts.recording.totals.in_time.arrived().max(1) as f64;
+    // What is far away acknowledges late by itself; what is large goes on while it waits.
+    let is_near = sending.rtt_min_ns.is_none_or(|ns| ns <= NEAR * NAGLE_LOW_NS.value);
+    let is_small = sending.unacked <= FEW_SEGMENTS && sending.window.max(sending.buffer) <= BOUND_MAX;
+    let is_one = (NAGLE_LOW_NS.value..=NAGLE_HIGH_NS.value + TICKS_NS).contains(&each_ns);
+    let is_so = is_one && median_ns > NAGLE_HIGH_NS.value && behind > 0.0 && acks >= DELAYED_ACKS.value;
+    if !(is_so && is_near && is_small) {
+        return None;
+    }
+    let share = sending.of_requests;
+    let client = facts
+        .piece::<Client>(
+            format!("from a connection's second request on, half of the replies took {} or less", duration(median_ns)),
+            "service.later_p50_us",
+            median_ns / 1e3,
+            "us",
+        )
+        .from(NAGLE_HIGH_NS.value / 1e3);
+    let text = format!(
+        "for {} of each request the target had a segment under way that was not acknowledged, and more behind it; {acks:.2} delayed ACKs for each",
+        duration(each_ns)
+    );
+    let kernel =
+        facts.piece::<Kernel>(text, "network.send_busy_ns", each_ns / 1e3, "us").from(NAGLE_LOW_NS.value / 1e3);
+    let title = format!(
+        "the end of each reply waits {} for a delayed ACK, of the {} that it takes",
+        duration(each_ns),
+        duration(median_ns)
+    );
+    Some(
+        Verdict::proved(Severity::Error, title, client, kernel)
+            .explains(LossKind::Waiting, share, share * 0.9, 1.0)
+            .remedy(REMEDY)
+            .check(CHECK)
+            .confidence(0.9),
+    )
 }
 
 fn service_ns(request: &Request) -> f64 {

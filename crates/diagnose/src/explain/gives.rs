@@ -6,11 +6,13 @@
 mod behind;
 mod failures;
 mod meanwhile;
+mod places;
 mod shares;
 
 pub(crate) use behind::with_behind;
 pub(crate) use failures::with_failures;
 
+use self::places::Places;
 use self::shares::{
     OPEN_MIN, OTHERS, SMALL_PART, UNEXPLAINED_MIN, explained, is_most_of_waiting, is_of_others_time, is_small_part,
     rest_beside, share_of,
@@ -187,6 +189,11 @@ pub fn gives(
         let text = format!("{}; what the target can do is not known{beside}", coming.seen());
         return says(Standing::Unknown, text, None);
     }
+    let places = Places::of(facts)
+        .filter(|_| is_told && death.is_none() && lost.is_some_and(|loss| loss.kind != LossKind::Failed));
+    if let Some(text) = places.as_ref().filter(|_| beside.is_none()).and_then(Places::limit) {
+        return says(Standing::Unknown, text, None);
+    }
     if let Some(loss) = lost {
         let may_be = |f: &&Finding| f.about == About::Target && f.status == Status::NotObservable && f.id != AFTERWARDS;
         let unseen = findings.iter().filter(may_be).count();
@@ -232,6 +239,7 @@ pub fn gives(
         let next = match first_round {
             _ if kinds.is_some() => format!("; {AT_THEM}"),
             Some(round @ FirstRound::Queued { .. }) => look_within(round),
+            _ if places.is_some() => places.as_ref().map_or(String::new(), Places::next),
             None if matches!(loss.kind, LossKind::Waiting | LossKind::Capacity) && is_told => format!("; {EXPERIMENT}"),
             _ => String::new(),
         };

@@ -172,7 +172,9 @@ impl Facts<'_> {
         let paced_ns = Some(1e9 / answered_per_s).filter(|ns| quickest_ns <= PACED_MAX * ns && self.ends_evenly());
         let at_a_time = Some(by_rate).filter(|count| *count >= ALONE_MIN).map(|count| count.round().max(1.0) as u32);
         let is_told = paced_ns.is_some() || at_a_time.is_some();
-        let is_alone = quickest_ns <= ALONE_PART * half_ns;
+        // Where all wait for their turn hardly any are quick, but the first; where they differ by themselves many are.
+        let is_rare = service.value_at_quantile(0.1) as f64 >= QUICK * half_ns;
+        let is_alone = quickest_ns <= ALONE_PART * half_ns && is_rare;
         (is_alone && is_told).then_some(FirstRound::Queued { firsts: 0, quickest_ns, half_ns, at_a_time, paced_ns })
     }
 

@@ -86,7 +86,7 @@ fn whether_requests_wait_for_each_other_is_told_by_those_that_found_nobody_befor
                 told(r, all.iter());
             }),
         ),
-        ("an open loop", after_a_first_round(one_by_one(), |r| r.plan.pace = open().recording().plan.pace)),
+        ("an open loop", after_a_first_round(one_by_one(), |r| r.plan.pace = steady(390.0, Arrivals::Constant))),
         (
             "any request may be quick",
             after_a_first_round(one_by_one(), |r| {
@@ -146,6 +146,50 @@ fn beyond_its_limit_by_the_clock_how_many_are_served_at_a_time_is_told_by_the_qu
     );
     assert!(!text(10_000_000, 460, 470.0).contains("served at a time"), "it carries nearly all");
     assert!(!text(100_000_000, 460, 600.0).contains("served at a time"), "the quickest waited, too");
+}
+
+/// Sixty-four connections of a load by the clock, each of whose requests takes about 140 ms.
+#[test]
+fn connections_of_the_load_that_are_all_taken_are_its_own_limit() {
+    let text = |rate: f64, ok: u64, times_ms: &[(u64, u64)], warmup_ns: u64| {
+        let build = open().each(|s| {
+            (s.ok, s.response_ns, s.in_flight, s.connections) = (ok, 140_000_000, 64, 64);
+            (s.target, s.idle_cores) = (vec![(0.05, 0.0)], 1.8);
+        });
+        let mut recording = with(
+            &build.with(|b| {
+                (b.plan.connections, b.plan.warmup_ns) = (64, warmup_ns);
+                b.in_flight_at_end = (rate as u64).saturating_sub(ok) * 10;
+                b.plan.pace = steady(rate, Arrivals::Constant);
+                let behind = (1..).map(|second| (rate as u64).saturating_sub(ok) * second);
+                b.seconds.iter_mut().zip(behind).for_each(|(s, behind)| s.queued = behind.saturating_sub(64));
+            }),
+            |_, s| stand(s, "ep_poll"),
+        );
+        for kind in [LatencyKind::Response, LatencyKind::Undelayed, LatencyKind::Service] {
+            let times = recording.totals.sum.latency.of_mut(kind);
+            let all = times.len();
+            times.reset();
+            times_ms.iter().for_each(|(ms, part)| times.record_n(ms * 1_000_000, all * part / 4));
+        }
+        diagnose(&recording).gives.unwrap().text
+    };
+    let alike: &[(u64, u64)] = &[(139, 2), (141, 2)];
+    let full = text(600.0, 456, alike, 0);
+    let said = "all 64 connections of this load are taken: each request takes 140 ms by itself, so that they carry 45";
+    let ends = "/s at most of 600/s asked for, whatever the target can; -c 150 are enough";
+    assert!(full.starts_with(said) && full.ends_with(ends), "{full}");
+    let tells = "all 64 connections of this load are taken: more of them (-c 150) tell whether the target can do more";
+    // What differs by itself, and what was not measured from the first on: a request that found nobody before it may have been quick.
+    for (times, warmup_ns) in [(&[(20, 1), (140, 2), (260, 1)][..], 0), (alike, 1)] {
+        let not_known = text(600.0, 456, times, warmup_ns);
+        assert!(not_known.ends_with(tells) && !not_known.contains("served at a time"), "{not_known}");
+    }
+    // Some are free, and as many as are needed are there.
+    for (rate, ok) in [(600.0, 300), (440.0, 440)] {
+        let free = text(rate, ok, alike, 0);
+        assert!(!free.contains("of this load are taken"), "{free}");
+    }
 }
 
 #[test]
