@@ -12,6 +12,7 @@ mod causes_of_real_servers;
 mod causes_of_waits;
 mod causes_page;
 mod causes_processes;
+mod delayed_acks;
 mod ends;
 mod expectations;
 mod first_lines;
