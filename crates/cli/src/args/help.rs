@@ -272,6 +272,11 @@ pub(super) fn with_examples(root: Command) -> Command {
     root = root.mut_subcommand("ab", |ab| {
         ab.mut_arg("url", |url| url.help("Where the load goes, of sides that are commands"))
     });
+    root = root.mut_subcommand("capacity", |capacity| {
+        capacity.mut_arg("connections", |arg| {
+            arg.help("Connections held open at once [default: 50; twice as many, up to 1,600, while by the clock they carry much more]")
+        })
+    });
     for help in HELPS {
         root = at(root, help.path, help);
     }

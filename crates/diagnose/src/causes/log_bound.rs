@@ -1,7 +1,7 @@
 //! `log-bound`: requests wait until a line of a log is written.
 //!
 //! Evidence: (kernel) fsync(2) and its like, or writes to files and pipes, took a fifth of the working threads' time or more in
-//! the probes' windows, or fsync took a seventh of each reply's time in the target and no less than the work for it (or less of
+//! the probes' windows (writes that waited, and at no socket), or fsync took a seventh of each reply's time in the target and no less than the work for it (or less of
 //! it, where somebody was in it all along and new requests lay unread for as long), or, where none lay in the time, (process)
 //! threads stood in calls at the file of a log, or in a pipe's write, or always as many did while others stood in futex for their
 //! turn; and (client) requests took longer than the work in them. Refuted below. PSI is no evidence: measured, 1.86 ms a line, of which
@@ -17,6 +17,9 @@ use model::finding::{LossKind, Severity};
 const WRITES: [&str; 4] = ["write", "writev", "pwrite64", "pwritev"];
 /// Writes of a log take as long as a thread can notice; those of a socket take microseconds.
 const WRITE_NS_MIN: f64 = 100e3;
+/// What a log is written to, of the kinds of descriptor that the probes know; of calls in these so much is waiting, where it is for a log.
+const AT_FILES: [&str; 6] = ["file", "log", "pipe", "device", "none", "unknown"];
+const WAITED_MIN: f64 = 0.5;
 const STOOD_MIN: f64 = 0.2;
 /// In most of the readings, whatever windows of the probes saw.
 const STOOD_MOST: f64 = 0.5;
@@ -68,7 +71,11 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
             duration(each)
         );
         let kernel = facts.piece::<Kernel>(text, "syscalls.log_share", share, "ratio").from(LOG_SHARE.value);
-        let is_seen = share >= LOG_SHARE.value && is_waiting;
+        // A large reply takes as long to be copied to its socket, and a slow reader keeps who writes to it: where it was seen at what threads
+        // waited, half of it at the least must have been something else.
+        let waited = facts.share_waiting_at(&facts.working(), &WRITES, &AT_FILES).filter(|_| what == "write");
+        let is_waited = waited.is_none_or(|waited| waited >= WAITED_MIN * share);
+        let is_seen = share >= LOG_SHARE.value && is_waiting && is_waited;
         // Of a runtime with many threads most wait for work: the share of their time says little of what a reply waits for.
         let synced_ns = sync_ns / replies;
         let is_each = sync_count as f64 >= SYNCS_A_REPLY * replies;

@@ -189,11 +189,13 @@ pub fn gives(
         let text = format!("{}; what the target can do is not known{beside}", coming.seen());
         return says(Standing::Unknown, text, None);
     }
-    let places = Places::of(facts)
-        .filter(|_| is_told && death.is_none() && lost.is_some_and(|loss| loss.kind != LossKind::Failed));
+    let is_failure = lost.is_none_or(|loss| loss.kind == LossKind::Failed);
+    let places = Places::of(facts).filter(|_| death.is_none() && !is_failure);
+    // What the generator did late is not in what the quickest took: so that is told whatever befell it.
     if let Some(text) = places.as_ref().filter(|_| beside.is_none()).and_then(Places::limit) {
         return says(Standing::Unknown, text, None);
     }
+    let places = places.filter(|_| is_told);
     if let Some(loss) = lost {
         let may_be = |f: &&Finding| f.about == About::Target && f.status == Status::NotObservable && f.id != AFTERWARDS;
         let unseen = findings.iter().filter(may_be).count();

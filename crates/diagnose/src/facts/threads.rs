@@ -70,6 +70,22 @@ impl Facts<'_> {
         (alive_ns > 0.0).then(|| (ns / alive_ns).min(1.0))
     }
 
+    /// The share of some threads' life in the windows that they waited in calls of these names at these kinds of descriptor, 0..=1; `None`:
+    /// they were not looked at. A call that works all the while, as one that copies much to a socket, waits for nothing.
+    pub fn share_waiting_at(
+        &self,
+        threads: &BTreeSet<(ProcessId, u32)>,
+        calls: &[&str],
+        kinds: &[&str],
+    ) -> Option<f64> {
+        let at = |row: &ThreadTime| {
+            let there = row.waits.iter().filter(|wait| calls.contains(&&*wait.call) && kinds.contains(&&*wait.at));
+            (there.map(|wait| wait.ns as f64).sum::<f64>(), row.alive_ns as f64)
+        };
+        let (ns, alive_ns) = self.rows_of(threads).map(at).reduce(|a, b| (a.0 + b.0, a.1 + b.1))?;
+        (alive_ns > 0.0).then(|| (ns / alive_ns).min(1.0))
+    }
+
     /// The share of some threads' life in the windows, less what they waited for any of several descriptors, that they waited in calls of
     /// these names, 0..=1, and the longest wait, nanoseconds; `None`: they were not looked at.
     pub fn share_waiting_in(&self, threads: &BTreeSet<(ProcessId, u32)>, calls: &[&str]) -> Option<(f64, u64)> {

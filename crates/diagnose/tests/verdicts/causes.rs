@@ -207,6 +207,22 @@ fn a_log_is_told_by_the_calls_that_write_it() {
     assert_eq!(status(&syncing(100_000_000), "log-bound"), Status::Refuted);
     let pipe = probed(waiting(), vec![call("write", 400, 3_000_000_000)], Vec::new());
     assert_eq!(status(&pipe, "log-bound"), Status::Supported);
+    // What copies a large reply to its socket works, and what waits there waits for a reader: neither is a log.
+    let seen = |waits: Vec<WaitPlace>| {
+        let mut recording = pipe.clone();
+        for bpf in recording.snapshots.iter_mut().filter_map(|snapshot| snapshot.bpf.as_mut()) {
+            let row =
+                |tid| ThreadTime { pid: 20, tid, alive_ns: SECOND, waits: waits.clone(), ..ThreadTime::default() };
+            let threads = (20..24).map(row).collect();
+            bpf.threads = Some(ThreadStates { window_ns: SECOND, threads, ..ThreadStates::default() });
+        }
+        status(&recording, "log-bound")
+    };
+    let wait =
+        |at: &str| WaitPlace { call: "write".to_owned(), at: at.to_owned(), ns: 700_000_000, ..WaitPlace::default() };
+    assert_eq!(seen(vec![wait("pipe")]), Status::Supported);
+    assert_eq!(seen(vec![wait("client")]), Status::Refuted);
+    assert_eq!(seen(Vec::new()), Status::Refuted);
     let pipe = with(waiting(), |_, s| stand(s, "anon_pipe_write"));
     assert_eq!(status(&pipe, "log-bound"), Status::Supported, "by where the threads stand, without probes");
     // Their windows are a part of the time, and may have seen none of it.

@@ -111,7 +111,9 @@ fn go_on(path: &Path, spec: Spec, about: About, args: &CapacityArgs) -> Result<(
     };
     let document = document::read(path).map_err(wrong)?;
     let its = Objective::list(&document.capacity.slo).ok().filter(|_| !args.search.given.slo);
-    let mut spec = Spec { objectives: its.unwrap_or(spec.objectives), known: known(&document), ..spec };
+    // Its time is its own: what is left to do may need more of it.
+    let settles = Settles { time: !args.search.given.time, ..Settles::default() };
+    let mut spec = Spec { objectives: its.unwrap_or(spec.objectives), known: known(&document), settles, ..spec };
     spec.scenario.connections = spec.scenario.connections.or(document.connections);
     let about = About { command: about.command, ..About::of(&spec, about.target, whole_pace(&spec, args), Vec::new()) };
     let own = (&*about.target, &*about.slo, about.of.unit(), without_agents(&about.pace));
