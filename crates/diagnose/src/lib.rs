@@ -109,7 +109,7 @@ pub fn diagnose_with(recording: &Recording, history: &History) -> Diagnosis {
     });
     let of_stretch = cut.as_ref().map(|(stretch, part)| (*stretch, Facts::of(part, history)));
     if let Some((stretch, part)) = &of_stretch {
-        ledger::know_before(part, stretch);
+        ledger::know_before(part, &facts, stretch);
     }
     let mut of_time = &facts;
     if let Some((stretch, part)) = &of_stretch

@@ -245,13 +245,15 @@ pub(super) const HELPS: &[Help] = &[
 ];
 
 /// What `-h` of a command says of arguments whose help is too long for a screen.
-const IN_SHORT: [(&str, &str, &str); 13] = [
+const IN_SHORT: [(&str, &str, &str); 15] = [
     ("load", "url", "URL such as http://HOST:PORT/PATH, https://, unix:, echo://, resp://, ws:// or hold://"),
     ("load", "duration", "Length of the run, with -n whichever comes first [default: 10s]"),
     ("load", "requests", "Requests in all; with -d whichever comes first [default: no limit]"),
     ("load", "rate", "Open pace: due by the clock, such as 5k/s [default: closed pace]"),
     ("load", "expect", "Bounds, such as 'p99 < 50 ms, errors < 0.1 %' [default: half of them succeed]"),
     ("load", "header", "Field `Name: value`; may be repeated [default: Host, User-Agent, Accept]"),
+    ("capacity", "slo", "What must hold: quantiles below a time and errors below a share"),
+    ("capacity", "time", "How long it may take"),
     ("ab", "a", "A: a server's URL, or the command that starts it [default: none]"),
     ("ab", "b", "B, likewise [default: none]"),
     ("ab", "a_flags", "Flags of 'plimsoll load' for A only, as one word [default: none]"),

@@ -52,7 +52,7 @@ pub(crate) fn losses<'f>(facts: &'f Facts<'_>) -> &'f [Loss] {
 /// Of a stretch, before anything is asked of it: what went before tells what its requests might take. Where it has no loss of time by
 /// its own figures, as where all of its requests take half a millisecond, that half of them took far longer than before is one, or that a
 /// closed loop was served far fewer.
-pub(crate) fn know_before(facts: &Facts<'_>, stretch: &Worse) {
+pub(crate) fn know_before(facts: &Facts<'_>, whole: &Facts<'_>, stretch: &Worse) {
     let mut losses = added_up(facts);
     let unit = facts.recording.plan.unit();
     let has_none = !losses.iter().any(|loss| is_of_time(loss.kind));
@@ -67,7 +67,15 @@ pub(crate) fn know_before(facts: &Facts<'_>, stretch: &Worse) {
         let text = format!("as many clients had {a_second} {unit}s a second, before {a_second_was}");
         loss(LossKind::Waiting, 1.0 - is / was, text)
     });
-    losses.extend(slower.or(fewer).filter(|_| has_none));
+    // Where nobody was answered at all for most of it, that is what was seen, and the whole run says it.
+    let length_ns = facts.end_ns.saturating_sub(facts.start_ns);
+    // A span that begins a little before the stretch is in the whole only.
+    let gaps = whole.recording.requests.common_gaps(whole.recording.plan.threads.max(1));
+    let stood = gaps.iter().any(|gap| {
+        let within_ns = gap.to_ns.min(facts.end_ns).saturating_sub(gap.from_ns.max(facts.start_ns));
+        gap.in_flight > 0 && within_ns >= length_ns / 2
+    });
+    losses.extend(slower.or(fewer).filter(|_| has_none && !stood));
     rank(&mut losses);
     facts.derived.losses.get_or_init(|| losses);
 }

@@ -114,7 +114,7 @@ pub fn document(about: &About, search: &Search, ran: &[Ran], ended: Option<&Ende
             show_grouped(u64::from(own.connections))
         ),
         (None, None, Some(turn)) => {
-            format!("; then requests wait for each other in the server, where {} served at a time", served(turn))
+            format!("; then requests wait for each other, and {} served at a time", served(turn))
         }
         (None, None, None) => String::new(),
     };
@@ -176,8 +176,8 @@ fn served(turn: &InTurn) -> String {
 /// That requests wait for each other, by what they take in the steps.
 fn waits(turn: &InTurn) -> String {
     format!(
-        "requests wait for each other in the server, and {} served at a time: one takes {} while few are under way, and {} when all \
-         connections wait; look in its program and its settings for a lock, a semaphore, a pool or a number of workers",
+        "requests wait for each other in the server, or on the way to it, and {} served at a time: one takes {} while few are under way, \
+         and {} when all connections wait; look in its program and its settings for a lock, a semaphore, a pool or a number of workers",
         served(turn),
         show_duration_ns(turn.alone_ns),
         show_duration_ns(turn.beyond_ns)
