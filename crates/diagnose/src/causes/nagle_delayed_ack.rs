@@ -4,8 +4,8 @@
 //! 0.8 delayed ACKs for each request. Or such are only some of the requests, but most of what is slow, each with a delayed ACK, and
 //! the probes saw a small send with data in flight wait for one: a client that acknowledges at once now and then (TCP's quick
 //! ACKs, as at low rates) hides the rest. Or the target works, or waits, for a while before it replies: a request then takes that and
-//! 40 ms, and the kernel counts for how long the target had data under way that was not acknowledged (tcpi_busy_time): 36 to 48 ms
-//! for each request, with a segment of it under way and more behind it that was not sent. Refuted by
+//! 40 ms, and the kernel counts for how long the target had data under way that was not acknowledged (tcpi_busy_time): 36 to 56 ms
+//! for each request (it counts in ticks of its clock), with a segment of it under way and more behind it that was not sent. Refuted by
 //! another time, or without those ACKs: a timer of 40 ms looks alike, TCP_CORK's is 200 ms. Healthy short connections have
 //! delayed ACKs too (measured: 262 in 500), and are quick. Source: RFC 896, RFC 1122 4.2.3.2; TCP_DELACK_MIN of
 //! include/net/tcp.h; measured: 43.99 ms, 19 of 20, with NODELAY 0.04 ms and none.

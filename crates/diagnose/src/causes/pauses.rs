@@ -205,9 +205,9 @@ fn fitting(mut distances: Vec<f64>) -> Vec<f64> {
     distances
 }
 
-/// Mean and scatter of distances where one, or a quarter of them, is a timer's twice or three times over, as the pauses between hid in
-/// something else. A timer is far more exact than [`PERIODIC`] asks: with this bound no more distances of chance pass for regular (of
-/// five one in 110, of six one in 320; 120 and 340 without it; drawn 40,000 times). Of fewer it would be more.
+/// Mean and scatter of a timer's distances, where one or two of its pauses hid in something else, so that a distance is twice or three
+/// times the timer's: one, or a quarter of them. A timer is far more exact than [`PERIODIC`] asks. So hardly more distances of chance pass
+/// for regular: of five one in 113, where it is 123 without this; of six one in 317, for 336; of seven and more as many (drawn 40,000 times).
 fn of_a_timer(distances: &[f64]) -> Option<(f64, Option<f64>)> {
     if distances.len() < OF_A_TIMER_MIN {
         return None;

@@ -6,7 +6,7 @@
 use super::{Facts, duration, handovers, percent};
 use crate::history::ProcessId;
 use model::finding::Evidence;
-use model::threads::{FutexHolder, ThreadStates, ThreadTime};
+use model::threads::{FutexHolder, ThreadStates, ThreadTime, WaitPlace};
 use std::collections::BTreeSet;
 
 /// Windows shorter than this say nothing of a thread, nanoseconds.
@@ -62,12 +62,7 @@ impl Facts<'_> {
     /// The share of some threads' life in the windows that they waited at a kind of descriptor (`model::threads::DESCRIPTORS`),
     /// 0..=1; waits that had not ended when a window did are missing in it.
     pub fn share_at(&self, threads: &BTreeSet<(ProcessId, u32)>, descriptor: &str) -> Option<f64> {
-        let at = |row: &ThreadTime| {
-            let there = row.waits.iter().filter(|wait| wait.at == descriptor);
-            (there.map(|wait| wait.ns as f64).sum::<f64>(), row.alive_ns as f64)
-        };
-        let (ns, alive_ns) = self.rows_of(threads).map(at).reduce(|a, b| (a.0 + b.0, a.1 + b.1))?;
-        (alive_ns > 0.0).then(|| (ns / alive_ns).min(1.0))
+        self.share_of_waits(threads, |wait| wait.at == descriptor)
     }
 
     /// The share of some threads' life in the windows that they waited in calls of these names at these kinds of descriptor, 0..=1; `None`:
@@ -78,11 +73,20 @@ impl Facts<'_> {
         calls: &[&str],
         kinds: &[&str],
     ) -> Option<f64> {
-        let at = |row: &ThreadTime| {
-            let there = row.waits.iter().filter(|wait| calls.contains(&&*wait.call) && kinds.contains(&&*wait.at));
-            (there.map(|wait| wait.ns as f64).sum::<f64>(), row.alive_ns as f64)
+        self.share_of_waits(threads, |wait| calls.contains(&&*wait.call) && kinds.contains(&&*wait.at))
+    }
+
+    /// The same of waits that are such.
+    fn share_of_waits(
+        &self,
+        threads: &BTreeSet<(ProcessId, u32)>,
+        is_such: impl Fn(&WaitPlace) -> bool,
+    ) -> Option<f64> {
+        let of = |row: &ThreadTime| {
+            let waits = row.waits.iter().filter(|wait| is_such(wait));
+            (waits.map(|wait| wait.ns as f64).sum::<f64>(), row.alive_ns as f64)
         };
-        let (ns, alive_ns) = self.rows_of(threads).map(at).reduce(|a, b| (a.0 + b.0, a.1 + b.1))?;
+        let (ns, alive_ns) = self.rows_of(threads).map(of).reduce(|a, b| (a.0 + b.0, a.1 + b.1))?;
         (alive_ns > 0.0).then(|| (ns / alive_ns).min(1.0))
     }
 

@@ -177,7 +177,7 @@ fn connections_of_the_load_that_are_all_taken_are_its_own_limit() {
     let alike: &[(u64, u64)] = &[(139, 2), (141, 2)];
     let full = text(600.0, 456, alike, 0);
     let said = "all 64 connections of this load are taken: each request takes 140 ms by itself, so that they carry 45";
-    let ends = "/s at most of 600/s asked for, whatever the target can; -c 150 are enough";
+    let ends = "/s at most of 600/s asked for, whatever the target can; -c 150 puts all of it on";
     assert!(full.starts_with(said) && full.ends_with(ends), "{full}");
     let tells = "all 64 connections of this load are taken: more of them (-c 150) tell whether the target can do more";
     // What differs by itself, and what was not measured from the first on: a request that found nobody before it may have been quick.

@@ -16,6 +16,7 @@ use super::axis::{Axis, Of, closed};
 use super::decision::requests_needed;
 use super::live::{CapacityError, Follow, Runner, Spec};
 use super::objective::Objective;
+use super::search::STEP_PART_MAX;
 use crate::run::Outcome;
 use model::Scenario;
 use model::plan::Pace;
@@ -26,8 +27,8 @@ use std::time::Duration;
 const CALIBRATION_NS: u64 = 1_000_000_000;
 /// Steps that a search has room for at least.
 const STEPS_MIN: f64 = 10.0;
-/// A step takes this part of the time at most, and half of it before it is decided.
-const STEP_PART_MAX: f64 = 1.0 / 6.0;
+/// A time that is settled has room for so many steps of the requests that the objectives need.
+const STEPS_SETTLED: f64 = 12.0;
 /// Twice the connections must carry so many times as much, or it was not for want of them: a request that waits for its turn in the
 /// server gains nothing by it, and between two runs of a second a machine that is shared differs by some 10 to 20 %.
 const MORE: f64 = 1.3;
@@ -156,7 +157,7 @@ impl Runner<'_> {
                 Objective::words(&spec.objectives)
             );
         }
-        let longer = Duration::from_secs_f64((2.0 / STEP_PART_MAX * step_s(spec)).ceil().min(1e9));
+        let longer = Duration::from_secs_f64((STEPS_SETTLED * step_s(spec)).ceil().min(1e9));
         if spec.settles.time && is_short(spec) && longer <= TIME_MOST {
             spec.time = longer;
         }

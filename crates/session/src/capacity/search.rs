@@ -35,7 +35,7 @@ const STEP_PART_MIN: f64 = 1.0 / 28.0;
 const NEAR: f64 = 0.1;
 const NEAR_PART: f64 = 1.0 / 16.0;
 /// Part of the time that a step may take at most.
-const STEP_PART_MAX: f64 = 1.0 / 6.0;
+pub(super) const STEP_PART_MAX: f64 = 1.0 / 6.0;
 /// Part of the time that the longer hold takes.
 const HOLD_PART: f64 = 1.0 / 6.0;
 /// Loads so much nearer to each other than the precision are one.

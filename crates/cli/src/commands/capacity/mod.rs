@@ -347,9 +347,9 @@ impl Watch for Steps {
 impl Follow for Steps {
     fn on_plan(&mut self, spec: &Spec, sentence: &str) {
         self.settings = settings_of(spec);
-        let agents = self.about.pace.rsplit_once(BY).filter(|_| without_agents(&self.about.pace) != self.about.pace);
-        let agents = agents.map_or(String::new(), |(_, by)| format!("{BY}{by}"));
-        self.about.settle(spec, format!("{}{agents}", pace(spec)));
+        let by_agents = self.about.pace.strip_prefix(without_agents(&self.about.pace)).unwrap_or_default();
+        let pace = format!("{}{by_agents}", pace(spec));
+        self.about.settle(spec, pace);
         self.shown.say(&format!("  {sentence}"));
     }
 

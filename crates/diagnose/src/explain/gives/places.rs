@@ -60,7 +60,7 @@ impl Places {
             let count = show_grouped(self.connections as u64);
             format!(
                 "all {count} connections of this load are taken: each request takes {} by itself, so that they carry {}/s at most of {}/s asked \
-                 for, whatever the target can; -c {} are enough",
+                 for, whatever the target can; -c {} puts all of it on",
                 duration(self.each_ns),
                 show_grouped((1e9 * self.connections / self.each_ns).round() as u64),
                 show_grouped(self.due_per_s.round() as u64),

@@ -50,8 +50,8 @@ fn gives_at(missed: &Diagnosis, held: Option<&Ran>) -> Option<Gives> {
     let first = missed.first_to_give();
     // What is for information alone, and explains nothing of what was lost, is there beside: memory that grows, a cache that fills.
     let explains = |finding: &&Finding| finding.severity > Severity::Info || finding.explains.is_some();
-    let of_target = missed.findings.iter().filter(|finding| is_of_target(finding)).filter(explains);
-    let newest = of_target.into_iter().find(|finding| is_new(finding));
+    let mut of_target = missed.findings.iter().filter(|finding| is_of_target(finding)).filter(explains);
+    let newest = of_target.find(|finding| is_new(finding));
     let finding = first.filter(|finding| is_new(finding)).or(newest.filter(|_| first.is_none())).or(first)?;
     Some(Gives { is_new: is_new(finding), finding: finding.clone(), at: None })
 }

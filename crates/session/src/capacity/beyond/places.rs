@@ -58,8 +58,8 @@ impl Places {
 
 /// The connections that are the limit beyond the line; `None`: they are not, or it is not known.
 pub fn own_limit(ran: &[Ran], line: &Line) -> Option<Places> {
-    let (held, missed) = at_line(ran, line);
-    let (Some(_), Some(beyond)) = (held, missed?.places) else { return None };
+    let (_, missed) = at_line(ran, line);
+    let beyond = missed?.places?;
     (beyond.taken >= TAKEN && beyond.service_p50_ns <= ALIKE * alone_ns(ran)?).then_some(beyond)
 }
 
