@@ -86,7 +86,8 @@ pub struct Document {
     /// That the load's own connections are what is full beyond the line, and not the server; null: they are not, or it is not known.
     #[serde(default)]
     pub own_connections: Option<OwnConnections>,
-    /// What is seen beyond the line, in a sentence, where nothing is known to give; null in files of older versions.
+    /// What is seen beyond the line, in a sentence, where nothing is known to give, or what does explains less than half of the loss;
+    /// null in files of older versions.
     #[serde(default)]
     pub unexplained: Option<String>,
     /// Whether the steps at the line may be believed.

@@ -9,5 +9,5 @@ pub use document::{
     Block, Capacity, Document, End, Gives, Objective, OwnConnections, Point, SCHEMA, Scaling, Step, Verdict, Without,
 };
 pub use surface::{Cell, SURFACE_SCHEMA, Spanned, Surface, write_surface};
-pub(crate) use text::{given, instead, knee, scaling, sure, without, worst};
+pub(crate) use text::{given, instead, knee, scaling, seen, sure, without, worst};
 pub use text::{step, write};

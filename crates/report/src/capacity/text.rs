@@ -36,7 +36,12 @@ pub fn write(to: &mut impl Write, document: &Document, files: &[String], style: 
         scales(page, scaling)?;
     }
     match &document.gives {
-        Some(gives) => write_finding(page, gives, &document.capacity.unit)?,
+        Some(gives) => {
+            write_finding(page, gives, &document.capacity.unit)?;
+            if let Some(text) = seen(document) {
+                row(page, Paint::Plain, "  besides", &text)?;
+            }
+        }
         None => {
             if let Some(text) = instead(document) {
                 row(page, Paint::Plain, "Gives first", &text)?;
@@ -68,18 +73,22 @@ pub(crate) fn sure(document: &Document) -> String {
 /// What stands in the place of what gives first, where nothing is known to; `None`: no load missed.
 pub(crate) fn instead(document: &Document) -> Option<String> {
     document.capacity.missed?;
-    if let Some(own) = &document.own_connections {
-        return Some(format!(
-            "the load's own {} connections: each request takes {}, at the line and beyond it, so that they carry {} requests/s at most, whatever the server could: more of them (-c) tell",
-            whole(f64::from(own.connections)),
-            show_duration_ns(1e3 * own.each_us),
-            whole(own.at_most_per_s)
-        ));
-    }
-    Some(match &document.unexplained {
-        Some(seen) => format!("not known; beyond the line {seen}"),
-        None => "not known: no rule found its evidence beyond the line".to_owned(),
+    Some(match (seen(document), document.own_connections) {
+        (Some(own), Some(_)) => own,
+        (Some(seen), None) => format!("not known; beyond the line {seen}"),
+        (None, _) => "not known: no rule found its evidence beyond the line".to_owned(),
     })
+}
+
+/// What is seen beyond the line, where no cause explains most of it.
+pub(crate) fn seen(document: &Document) -> Option<String> {
+    let Some(own) = &document.own_connections else { return document.unexplained.clone() };
+    Some(format!(
+        "the load's own {} connections: each request takes {}, at the line and beyond it, so that they carry {} requests/s at most, whatever the server could: more of them (-c) tell",
+        whole(f64::from(own.connections)),
+        show_duration_ns(1e3 * own.each_us),
+        whole(own.at_most_per_s)
+    ))
 }
 
 /// How sharp the line is; `None`: there is none.

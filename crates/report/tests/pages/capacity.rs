@@ -87,6 +87,16 @@ fn what_stands_in_the_place_of_a_cause_is_what_was_seen() {
     let (line, page) = gives(&Document { own_connections: Some(own), ..untold.clone() });
     assert!(line.contains("the load's own 50 connections: each request takes 30.5 ms"), "{line}");
     assert!(line.contains("they carry 1,639 requests/s at most") && page.contains("own 50 connections"), "{line}");
+    // Beside a cause that explains a part.
+    let beside = Document { gives: crate::common::answers::search().gives, ..seen.clone() };
+    let mut out = Vec::new();
+    report::capacity::write(&mut out, &beside, &[], Style { color: false, width: 400, unicode: true }).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    assert!(
+        text.contains("\n  besides   requests wait for each other") && !gives(&beside).0.contains("not known"),
+        "{text}"
+    );
+    assert!(gives(&beside).1.contains("Besides, "), "in the page, too");
     // Nothing gives where no load missed.
     let mut held = untold;
     held.capacity.missed = None;

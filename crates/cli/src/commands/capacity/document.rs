@@ -19,6 +19,9 @@ use std::path::Path;
 /// A search's file is no longer than this, bytes.
 pub const FILE_BYTES_MAX: u64 = 64 << 20;
 
+/// A cause of less than this of what was lost is a part of what gives.
+const MOST: f64 = 0.5;
+
 /// What stays the same while a search goes.
 #[derive(Debug, Clone)]
 pub struct About {
@@ -88,7 +91,9 @@ fn objectives(all: &[Objective]) -> Vec<shown::Objective> {
 pub fn document(about: &About, search: &Search, ran: &[Ran], ended: Option<&Ended>, took_s: f64) -> shown::Document {
     let line = search.line();
     let found = gives(ran, &line);
-    let own = own_limit(ran, &line).filter(|_| found.is_none());
+    let is_part = |gives: &Gives| gives.finding.explains.is_some_and(|explains| explains.share < MOST);
+    let is_open = found.as_ref().is_none_or(is_part);
+    let own = own_limit(ran, &line).filter(|_| is_open);
     let (held, missed) = at_line(ran, &line);
     let sides: Vec<&Ran> = held.into_iter().chain(missed).collect();
     let states: Vec<ValidityState> =
@@ -101,21 +106,23 @@ pub fn document(about: &About, search: &Search, ran: &[Ran], ended: Option<&Ende
         () => ValidityState::Valid,
     };
     let first = found.as_ref().map(|gives| gives.finding.id.clone());
-    let turn = in_turn(ran).filter(|_| found.is_none() && own.is_none() && missed.is_some());
-    let unexplained = missed.filter(|_| found.is_none() && own.is_none()).and_then(|missed| match &turn {
+    let turn = in_turn(ran).filter(|_| is_open && own.is_none() && missed.is_some());
+    let unexplained = missed.filter(|_| is_open && own.is_none()).and_then(|missed| match &turn {
         Some(turn) => Some(waits(turn)),
-        None => seen(ran, missed),
+        None => seen(ran, missed).filter(|_| found.is_none()),
     });
+    // What explains a part of the loss is said behind what is seen of all of it.
+    let part = first.as_ref().map_or(String::new(), |id| format!("; {id} explains a part of it"));
     let then = match (&first, &own, &turn) {
-        (Some(id), ..) if id == "at-its-limit" => "; then the server is full".to_owned(),
-        (Some(id), ..) => format!("; then {id} gives first"),
-        (None, Some(own), _) => format!(
-            "; then the load's own {} connections are all taken, and the server may carry more",
+        (_, Some(own), _) => format!(
+            "; then the load's own {} connections are all taken, and the server may carry more{part}",
             show_grouped(u64::from(own.connections))
         ),
-        (None, None, Some(turn)) => {
-            format!("; then requests wait for each other, and {} served at a time", served(turn))
+        (_, None, Some(turn)) => {
+            format!("; then requests wait for each other, and {} served at a time{part}", served(turn))
         }
+        (Some(id), None, None) if id == "at-its-limit" => "; then the server is full".to_owned(),
+        (Some(id), None, None) => format!("; then {id} gives first"),
         (None, None, None) => String::new(),
     };
     shown::Document {

@@ -4,7 +4,7 @@
 //! Steps are drawn at the loads they achieved. Objectives of one search are put on one scale: the share of bad requests as a
 //! multiple of what the objective allows, of the objective that is worst off. The line is where that is 1.
 
-use crate::capacity::{Document, End, Step, Verdict, given, instead, knee, scaling, sure, without, worst};
+use crate::capacity::{Document, End, Step, Verdict, given, instead, knee, scaling, seen, sure, without, worst};
 use crate::html::page::{Page, Part, file_name, title};
 use crate::html::plots::{At, Axis, Line, Plot, Point, Series, Shape, Stretch, Tone};
 use crate::html::run::sections::{cards, command, command_line, evidence};
@@ -140,6 +140,9 @@ fn verdict(document: &Document) -> io::Result<Markup> {
                         (evidence(&gives.finding, &options)?)
                         @if let Some(text) = without(gives, &found.unit) {
                             p { "Without it " (lines::shown(&text)) }
+                        }
+                        @if let Some(text) = seen(document) {
+                            p { "Besides, " (lines::shown(&text)) }
                         }
                     },
                     None => {
