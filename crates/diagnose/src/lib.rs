@@ -34,7 +34,9 @@ mod validity;
 pub mod variants;
 
 pub use busy::busy;
+pub use causes::deaths::target_ended;
 pub use causes::{CAUSES, evidence, thresholds};
+pub use explain::gives::failures::failures_in_words;
 pub use explain::{graph, ledger};
 pub use rule::{CauseRule, Rule};
 pub use rules::RULES;

@@ -31,6 +31,14 @@ pub(crate) fn is_bad_end(event: &Event) -> bool {
     event.kind == "target-exit" && (details.signal.is_some() || details.exit_code.is_some_and(|code| code != 0))
 }
 
+/// How a process of the target ended, in a sentence: by a signal or with a code that is not 0, or else that it is not there any more; the last. `None`: none
+/// is known to have ended so. A server may go on without one of many.
+pub fn target_ended(recording: &Recording) -> Option<&str> {
+    let bad = recording.events.iter().rfind(|event| is_bad_end(event));
+    let last = bad.or_else(|| recording.events.iter().rfind(|event| event.kind == "target-gone"))?;
+    Some(&last.text)
+}
+
 /// A process of the target that was not there any more when it was looked at.
 pub(super) fn gone<'f>(facts: &'f Facts<'_>) -> Option<&'f Event> {
     in_load(facts).find(|event| event.kind == "target-gone")

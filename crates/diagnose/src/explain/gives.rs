@@ -4,7 +4,7 @@
 //! that it is not at its limit; or that something was lost and why is not known, with what would tell.
 
 mod behind;
-mod failures;
+pub(crate) mod failures;
 mod meanwhile;
 mod places;
 mod shares;

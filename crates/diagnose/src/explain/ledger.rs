@@ -124,7 +124,7 @@ pub(crate) fn failures(facts: &Facts<'_>) -> f64 {
     sum.counts.failed.saturating_sub(own).saturating_add(unasked) as f64
 }
 
-fn failed(facts: &Facts<'_>) -> Option<Loss> {
+pub(super) fn failed(facts: &Facts<'_>) -> Option<Loss> {
     let failed = failures(facts);
     let open = facts.recording.totals.in_flight_at_end as f64;
     let started = facts.recording.totals.sum.counts.started as f64;

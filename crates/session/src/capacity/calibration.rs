@@ -74,10 +74,7 @@ impl Runner<'_> {
         let axis = self.axis(&outcome);
         if axis.per_s() <= 0.0 {
             let target = outcome.recording.plan.origins.first().map_or("the server", |origin| &origin.name).to_owned();
-            let kinds = totals.sum.errors.seen().chain(totals.sum.connection_errors.seen());
-            let why: Vec<String> = kinds.map(|(kind, n)| format!("{} × {n}", kind.name())).collect();
-            let why = if why.is_empty() { "nothing in time".to_owned() } else { why.join(", ") };
-            return Err(CapacityError::Silent { target, why });
+            return Err(CapacityError::Silent { target, why: totals.came_instead(), ended: self.ended.clone() });
         }
         let one = Answered { axis, busy: diagnose::busy(&outcome.recording) };
         let mut spec = self.spec.clone();

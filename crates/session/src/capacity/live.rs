@@ -18,8 +18,9 @@ use super::over::OverError;
 use super::search::{Line, Purpose, Search, Settings, Step, Trial};
 use crate::run::{Hands, Options, Outcome, RunError, Watch};
 use model::finding::{Diagnosis, Figure, ValidityState};
-use model::plan::Plan;
+use model::plan::{Pace, Plan};
 use model::recording::Row;
+use model::units::show_grouped;
 use model::{Event, Interval, LatencyKind, Scenario};
 use resolve::{Host, ResolveError, resolve};
 use std::path::PathBuf;
@@ -86,12 +87,17 @@ pub enum CapacityError {
     #[error(transparent)]
     Over(#[from] OverError),
     /// Nothing was answered.
-    #[error("expected {target} to answer a request, got {why}: check the URL and what listens there")]
+    #[error(
+        "expected {target} to answer a request, got {why}: {}",
+        .ended.as_ref().map_or("check the URL and what listens there".to_owned(), |ended| format!("{ended}; start it again, and ask less of it at once (-c)"))
+    )]
     Silent {
         /// The server.
         target: String,
         /// What came instead.
         why: String,
+        /// How it ended meanwhile, where it did.
+        ended: Option<String>,
     },
     /// It was told to end before its first step.
     #[error("interrupted before the first step had ended")]
@@ -143,6 +149,8 @@ pub struct Ran {
     pub diagnosis: Option<Diagnosis>,
     /// Who kept CPUs busy meanwhile.
     pub busy: Option<String>,
+    /// How many of its requests had no good reply, in a sentence without an end.
+    pub failures: Option<String>,
     /// What the CPUs of the target's machine did meanwhile; `None`: it was not read.
     pub cores: Option<Cores>,
     /// Its recording.
@@ -216,11 +224,12 @@ pub fn capacity(
     let began = Instant::now();
     let scenario = spec.of.scenario(spec.scenario.clone())?;
     let bounds = spec.objectives.iter().map(Objective::bound).collect();
-    let mut runner = Runner { spec, scenario, host, options, hands, bounds };
+    let mut runner = Runner { spec, scenario, host, options, hands, bounds, ended: None };
     let (spec, axis) = runner.calibrate(follow)?;
+    let target_ended = runner.ended.take();
     let bounds = spec.objectives.iter().map(Objective::bound).collect();
-    let mut runner =
-        Runner { spec: &spec, scenario: spec.of.scenario(spec.scenario.clone())?, host, options, hands, bounds };
+    let scenario = spec.of.scenario(spec.scenario.clone())?;
+    let mut runner = Runner { spec: &spec, scenario, host, options, hands, bounds, ended: target_ended };
     let first = spec.known.last().map_or(axis.first(spec.scenario.connections), |step| step.asked);
     let settings = Settings {
         bounds: runner.bounds.clone(),
@@ -258,7 +267,7 @@ pub fn capacity(
         let (one, against) = match tried {
             Ok((outcome, judge)) => {
                 let one = ran_of(&axis, &trial, &outcome, judge, took_s);
-                let against = disturbance(&outcome, one.step.verdict);
+                let against = disturbance(&outcome, one.step.verdict, runner.ended.as_deref());
                 (Some(one), against)
             }
             // Who is away may come back, and what is known stays known.
@@ -319,14 +328,24 @@ fn to_explain(search: &Search, ran: &[Ran], next: Option<&Trial>) -> Option<Tria
     (is_found && is_last && length_s >= EXPLAIN_S_MIN).then_some(trial)
 }
 
+/// What was asked of a target when it ended, in words.
+fn under(plan: &Plan) -> String {
+    let connections = show_grouped(u64::from(plan.connections));
+    match &plan.pace {
+        Pace::Open { profile, .. } => {
+            let most = profile.iter().map(|part| part.from_per_s.max(part.to_per_s)).fold(0.0, f64::max);
+            format!("under {} {}s/s", show_grouped(most.round() as u64), plan.unit())
+        }
+        _ => format!("while {connections} connections asked as fast as it answered"),
+    }
+}
+
 /// What speaks against a step, and whether that is the generator's own limit. What disturbs only ever adds to a time: an
-/// objective that is held all the same is held, if the load was put on.
-fn disturbance(outcome: &Outcome, verdict: Verdict) -> Option<(String, bool)> {
+/// objective that is held all the same is held, if the load was put on. `ended` is how the target ended, where it did.
+fn disturbance(outcome: &Outcome, verdict: Verdict, ended: Option<&str>) -> Option<(String, bool)> {
     if !outcome.recording.has_connected() {
         // A server that is gone does not miss an objective: nothing was put on it.
-        let kinds = outcome.recording.totals.sum.errors.seen();
-        let why: Vec<String> = kinds.map(|(kind, n)| format!("{} × {n}", kind.name())).collect();
-        let why = if why.is_empty() { "nothing in time".to_owned() } else { why.join(", ") };
+        let why = ended.map_or_else(|| outcome.recording.totals.came_instead(), str::to_owned);
         return Some((format!("the server takes no connection any more ({why})"), false));
     }
     let validity = &outcome.diagnosis.validity;
@@ -348,6 +367,7 @@ impl Ran {
             step,
             diagnosis: None,
             busy: None,
+            failures: None,
             cores: None,
             recorded_at: None,
             response_p50_ns: None,
@@ -367,6 +387,8 @@ pub(super) struct Runner<'a> {
     options: &'a Options,
     hands: &'a mut dyn Hands,
     bounds: Vec<Bound>,
+    /// How the target ended, and what was asked of it then: the last time.
+    pub(super) ended: Option<String>,
 }
 
 impl Runner<'_> {
@@ -406,7 +428,12 @@ impl Runner<'_> {
     pub(super) fn run(&mut self, scenario: &Scenario, watch: &mut dyn Watch) -> Result<Outcome, CapacityError> {
         let resolved = resolve(scenario, self.host)?;
         let options = Options { driver_reason: resolved.driver_reason, ..self.options.clone() };
-        Ok(self.hands.put_on(resolved.plan, &options, watch)?)
+        let under = under(&resolved.plan);
+        let outcome = self.hands.put_on(resolved.plan, &options, watch)?;
+        if let Some(text) = diagnose::target_ended(&outcome.recording) {
+            self.ended = Some(format!("{text} {under}"));
+        }
+        Ok(outcome)
     }
 
     fn trial(
@@ -457,6 +484,7 @@ fn ran_of(axis: &Axis, trial: &Trial, outcome: &Outcome, judge: Judge, took_s: f
         },
         diagnosis: Some(outcome.diagnosis.clone()),
         busy: diagnose::busy(&outcome.recording),
+        failures: diagnose::failures_in_words(&outcome.recording),
         cores: Cores::of(&outcome.recording),
         recorded_at: outcome.recorded_at.clone(),
         response_p50_ns: response(0.5),

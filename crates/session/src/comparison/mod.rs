@@ -276,10 +276,7 @@ impl<'a> Bench<'a> {
         if outcome.recording.has_connected() {
             return Ok(());
         }
-        let sum = &outcome.recording.totals.sum;
-        let kinds = sum.errors.seen().chain(sum.connection_errors.seen());
-        let why: Vec<String> = kinds.map(|(kind, n)| format!("{} × {n}", kind.name())).collect();
-        let why = if why.is_empty() { "nothing in time".to_owned() } else { why.join(", ") };
+        let why = outcome.recording.totals.came_instead();
         Err(ComparisonError::Silent { target: format!("{name} ({})", arm.shown), why })
     }
 }

@@ -232,9 +232,7 @@ impl<'a> Lab<'a> {
         }
         let sum = &outcome.recording.totals.sum;
         if sum.counts.ok == 0 {
-            let kinds = sum.errors.seen().chain(sum.connection_errors.seen());
-            let why: Vec<String> = kinds.map(|(kind, n)| format!("{} × {n}", kind.name())).collect();
-            let why = if why.is_empty() { "nothing in time".to_owned() } else { why.join(", ") };
+            let why = outcome.recording.totals.came_instead();
             return Err(ExperimentError::Silent { target: self.record.target.clone(), why });
         }
         let mean_ns = sum.latency.of(model::LatencyKind::Response).mean();

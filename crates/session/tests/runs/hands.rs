@@ -3,6 +3,7 @@
 //! Their loads are made up: each request is answered in a moment below the target's limit and late above it, and a load that is more than
 //! the generators can put on is not valid, by a reason of the generator's. No time passes in a step.
 
+use model::event::Details;
 use model::finding::{About, Diagnosis, Finding, Reason, Severity, Status, Validity, ValidityState};
 use model::plan::{Pace, Plan};
 use model::recording::{Capsule, Row};
@@ -45,6 +46,9 @@ struct Generators {
     takes: Duration,
     /// What gives is found beyond the line.
     gives: bool,
+    /// From so many connections on that ask as fast as it answers, the server ends, and is not there any more.
+    ends_at: u32,
+    has_ended: bool,
 }
 
 impl Generators {
@@ -62,6 +66,8 @@ impl Generators {
             open_part: 1.0,
             takes: Duration::ZERO,
             gives: false,
+            ends_at: u32::MAX,
+            has_ended: false,
         }
     }
 }
@@ -86,15 +92,23 @@ impl Hands for Generators {
         if is_open {
             std::thread::sleep(self.takes);
         }
+        let ends_now = !is_open && !self.has_ended && plan.connections >= self.ends_at;
+        self.has_ended |= ends_now;
         let ticks = plan.planned_ns().unwrap().div_ceil(plan.tick_ns);
         let mut recording = Recording::new(Capsule::default(), plan.clone());
+        if ends_now {
+            let details = Details { exit_code: Some(1), ..Details::default() };
+            recording
+                .events
+                .push(Event::new(1, "target-exit", "the target's process x (7) exited with code 1").with(details));
+        }
         let totals = &mut recording.totals;
         for tick in 0..ticks {
             let mut interval = Interval::<u32>::new(0);
             (interval.start_ns, interval.end_ns) = (tick * plan.tick_ns, (tick + 1) * plan.tick_ns);
             let requests = (per_s * plan.tick_ns as f64 / 1e9).round() as u64;
             (interval.counts.started, interval.counts.ok) = (requests, requests);
-            if self.asked.len() > self.gone_from {
+            if self.asked.len() > self.gone_from || self.has_ended {
                 (interval.counts.ok, interval.counts.failed) = (0, requests);
             }
             let response_ns = if per_s > self.late_from_per_s { 500_000_000 } else { 1_000_000 };
@@ -364,6 +378,20 @@ fn who_is_away_for_a_while_costs_time_and_nothing_that_is_known() {
     let Ended::Disturbed { why, is_generator, .. } = &found.ended else { panic!("{:?}", found.ended) };
     assert_eq!((&**why, is_generator), ("expected 2 agents, got 1", &false));
     assert_eq!((found.search.line().held, found.ran.len()), (None, 0));
+}
+
+/// It is not to be looked for in its address.
+#[test]
+fn a_server_that_ends_before_the_search_is_said_to_have_ended_and_under_what() {
+    let ends_at = |ends_at: u32| Generators { ends_at, each_per_connection_s: 10.0, ..Generators::new(1, 1, 10_000.0) };
+    let said = "the target's process x (7) exited with code 1 while 50 connections asked as fast as it answered";
+    let error = try_search(spec(Some(50)), &mut ends_at(1)).unwrap_err();
+    let told = format!("got nothing in time: {said}; start it again, and ask less of it at once (-c)");
+    assert!(error.to_string().ends_with(&told), "{error}");
+    let settles = Settles { connections: true, ..Settles::default() };
+    let (found, _) = try_search(Spec { settles, ..spec(None) }, &mut ends_at(100)).unwrap();
+    let Ended::Disturbed { why, .. } = &found.ended else { panic!("{:?}", found.ended) };
+    assert_eq!(*why, format!("the server takes no connection any more ({})", said.replace("50", "100")));
 }
 
 /// One that is gone misses no objective, and so there is no line between what it held and what it was not there for.

@@ -8,7 +8,7 @@ use session::capacity::beyond::gives::{Gives, at_line, gives};
 use session::capacity::beyond::places::{InTurn, in_turn, own_limit};
 use session::capacity::beyond::without::without;
 use session::capacity::blocks::{Block, Counted};
-use session::capacity::decision::Verdict;
+use session::capacity::decision::{Bound, Verdict};
 use session::capacity::flat::Flat;
 use session::capacity::live::{Ended, Ran, Spec};
 use session::capacity::objective::Objective;
@@ -109,7 +109,7 @@ pub fn document(about: &About, search: &Search, ran: &[Ran], ended: Option<&Ende
     let turn = in_turn(ran).filter(|_| is_open && own.is_none() && missed.is_some());
     let unexplained = missed.filter(|_| is_open && own.is_none()).and_then(|missed| match &turn {
         Some(turn) => Some(waits(turn)),
-        None => seen(ran, missed).filter(|_| found.is_none()),
+        None => seen(ran, missed, &search.settings().bounds).filter(|_| found.is_none()),
     });
     // What explains a part of the loss is said behind what is seen of all of it.
     let part = first.as_ref().map_or(String::new(), |id| format!("; {id} explains a part of it"));
@@ -191,13 +191,27 @@ fn waits(turn: &InTurn) -> String {
     )
 }
 
-/// What is seen beyond the line where no cause is known: of the step that was put on to be looked at, or the lowest that missed.
-fn seen(ran: &[Ran], missed: &Ran) -> Option<String> {
+/// What is seen beyond the line where no cause is known: of the step that was put on to be looked at, or the lowest that missed. Where
+/// replies were in time and only too many failed, it is how they did that.
+fn seen(ran: &[Ran], missed: &Ran, bounds: &[Bound]) -> Option<String> {
     let looked_at = ran.iter().rev().find(|one| one.step.purpose == Purpose::Explain);
-    let gives = looked_at.unwrap_or(missed).diagnosis.as_ref()?.gives.as_ref()?;
+    let seen = looked_at.unwrap_or(missed);
+    if is_missed_by_failures(&seen.step, bounds)
+        && let Some(failures) = &seen.failures
+    {
+        return Some(failures.clone());
+    }
+    let gives = seen.diagnosis.as_ref()?.gives.as_ref()?;
     let is_loss = matches!(gives.standing, Standing::Gives | Standing::Unexplained | Standing::Unknown);
     // What could not be looked at stands in the report of that step.
     is_loss.then(|| gives.text.replace(", see below", ""))
+}
+
+/// Whether a step missed what is asked of failures alone, and held what is asked of times.
+fn is_missed_by_failures(step: &Step, bounds: &[Bound]) -> bool {
+    let counted = |at| Counted::sum(&step.blocks.iter().map(|block| Counted::of(block, at)).collect::<Vec<_>>());
+    let is_kept = |(at, bound): (usize, &Bound)| bound.late_s <= 0.0 || counted(at).share() < bound.share_max;
+    step.verdict == Verdict::Missed && !step.is_growing && bounds.iter().enumerate().all(is_kept)
 }
 
 /// What a step that held is not valid for.

@@ -4,12 +4,14 @@
 
 use super::is_of_overload;
 use crate::causes::deaths::is_bad_end;
+use crate::explain::ledger;
 use crate::facts::Facts;
+use crate::history::History;
 use crate::summary::death;
-use model::ErrorKind;
 use model::finding::{Loss, LossKind, Standing, WhatGives};
 use model::request::Gap;
 use model::units::show_grouped;
+use model::{ErrorKind, Recording};
 
 /// A smaller share of all requests is said in the figures alone.
 const MANY: f64 = 0.01;
@@ -21,6 +23,13 @@ const OF_ONE_KIND: f64 = 0.9;
 const SILENT_NS_MIN: u64 = 1_000_000_000;
 /// Of the measured time so much is what the run was, whatever was before.
 const MOST_OF_RUN: f64 = 0.25;
+
+/// How many requests had no good reply by the target's doing, and how they failed where nearly all did in one way; `None`: all had one.
+pub fn failures_in_words(recording: &Recording) -> Option<String> {
+    let history = History::of(&recording.snapshots);
+    let facts = Facts::of(recording, &history);
+    ledger::failed(&facts).map(|loss| seen(&facts, &loss))
+}
 
 /// The sentence, with the failures that it does not speak of and no cause explains: before what else is not known and before a limit,
 /// behind a cause.

@@ -208,6 +208,13 @@ impl Default for Totals {
 }
 
 impl Totals {
+    /// What came in place of replies and connections, with how often.
+    pub fn came_instead(&self) -> String {
+        let kinds = self.sum.errors.seen().chain(self.sum.connection_errors.seen());
+        let why: Vec<String> = kinds.map(|(kind, n)| format!("{} × {n}", kind.name())).collect();
+        if why.is_empty() { "nothing in time".to_owned() } else { why.join(", ") }
+    }
+
     /// The figures without the disturbed intervals; `None` where none was disturbed, or no time is left.
     pub fn quiet(&self) -> Option<Part> {
         self.without(self.disturbed.as_deref()?, &Kind::ALL)
