@@ -11,16 +11,15 @@ use crate::facts::{Facts, duration, percent};
 use crate::recovery::sentence::sentence;
 use crate::rules::starved_users;
 use crate::statistics::median;
-use model::ErrorKind;
 use model::event::TLS_FAILED;
 use model::finding::{ExpectationState, Judgement, Loss, Remark};
 use model::limits::GONE_NS;
-use model::plan::{Address, Pace};
+use model::plan::{Address, Pace, Workload};
 use model::recording::Row;
 use model::recovery::Recovery;
 use model::request::{Request, RequestEnd};
 use model::units::{show_bytes, show_figure, show_grouped};
-use model::{Event, LatencyKind};
+use model::{ErrorKind, Event, LatencyKind};
 use std::collections::BTreeSet;
 
 /// Failures that say that nobody was there to be connected to.
@@ -39,6 +38,9 @@ const BAD_NEWS: [ErrorKind; 2] = [ErrorKind::UnexpectedStatus, ErrorKind::ErrorR
 const ENDS: [&str; 3] = ["target-exit", "target-gone", "target-oom-kill"];
 /// So many of the requests failed by bad news: the figures are of that.
 const ERRORS_ONLY: f64 = 0.99;
+/// How a message fails in whose place something else comes.
+const OTHER_BYTES: [ErrorKind; 4] =
+    [ErrorKind::CorruptedReply, ErrorKind::PaddedReply, ErrorKind::TruncatedReply, ErrorKind::WrongContent];
 /// So many connections, by requests that ended, brought bytes that nobody had asked for.
 const UNASKED: f64 = 0.01;
 /// So many of the requests had not ended: they reach the 99th percentile.
@@ -362,7 +364,28 @@ pub(crate) fn not_its_protocol(facts: &Facts<'_>) -> Option<String> {
         let why = told.map_or(String::new(), |event| format!(": {}", event.text));
         return Some(format!("no TLS handshake was completed{why}"));
     }
-    None
+    not_an_echo(facts)
+}
+
+/// The same where messages must come back as they went, and what came each time was something else.
+fn not_an_echo(facts: &Facts<'_>) -> Option<String> {
+    let instead = match facts.recording.plan.workload {
+        Workload::Echo(_) | Workload::WebSocket(_) => "",
+        Workload::Hold(_) => "; with --every never connections are held and nothing is sent",
+        Workload::Http1(_) | Workload::Resp(_) | Workload::HoldWebSocket(_) => return None,
+    };
+    let sum = &facts.recording.totals.sum;
+    let others = OTHER_BYTES.iter().map(|kind| (sum.errors.of(*kind), kind));
+    let count = others.clone().fold(0, |all: u64, (count, _)| all.saturating_add(count));
+    if (count as f64) < ERRORS_ONLY * sum.counts.failed as f64 {
+        return None;
+    }
+    let (_, most) = others.max_by_key(|(count, _)| *count)?;
+    let failed = show_grouped(sum.counts.failed);
+    Some(format!(
+        "nothing came back as it was sent (all {failed} failed, {}): the target is no echo server, or changes every message{instead}",
+        most.name()
+    ))
 }
 
 /// Of a run in which nothing connected: what most attempts came to, and where to look.

@@ -104,13 +104,17 @@ fn judge(facts: &Facts<'_>, count: u64, kinds: &[ErrorKind], words: &Words) -> V
     if deaths::told(facts).is_some() || deaths::gone(facts).is_some() {
         return Verdict::refuted("a process of the target ended: that cut its replies");
     }
-    let text = format!(
-        "{} of {} replies {} ({})",
-        show_grouped(count),
-        show_grouped(facts.ended as u64),
-        words.what,
-        percent(share)
-    );
+    let count_shown = show_grouped(count);
+    // What nobody had asked for is no part of the replies, and may be more than there are.
+    let (text, of_them) = if share > 1.0 {
+        let whole = show_grouped(facts.ended as u64);
+        let text = format!("bytes that nobody had asked for came {count_shown} times, beside {whole} replies");
+        (text, format!("{count_shown} times"))
+    } else {
+        let whole = show_grouped(facts.ended as u64);
+        let share = percent(share);
+        (format!("{count_shown} of {whole} replies {} ({share})", words.what), format!("{share} of them"))
+    };
     let client = facts.piece::<Client>(text, "errors.replies", count as f64, "replies").from(COUNT_MIN as f64);
     let is_one = |r: &&Request| matches!(r.end, RequestEnd::Failed(kind) if kinds.contains(&kind));
     let mut sizes: Vec<u32> = facts.recording.requests.failed().filter(is_one).map(|r| r.received_bytes).collect();
@@ -122,7 +126,7 @@ fn judge(facts: &Facts<'_>, count: u64, kinds: &[ErrorKind], words: &Words) -> V
     };
     let replies = facts.piece::<Replies>(text, "replies.bytes", sizes.last().map(|bytes| f64::from(*bytes)), "bytes");
     let of_failures = (count as f64 / crate::ledger::failures(facts).max(1.0)).min(1.0);
-    Verdict::proved(Severity::Error, format!("{}: {} of them", words.title, percent(share)), client, replies)
+    Verdict::proved(Severity::Error, format!("{}: {of_them}", words.title), client, replies)
         .explains(LossKind::Failed, of_failures, of_failures * 0.9, 1.0)
         .remedy(words.remedy)
         .check(words.check)

@@ -291,6 +291,7 @@ pub fn gives(
             );
             says(Standing::Unknown, text, None)
         }
+        Some(_) if let Some(text) = worked_through(facts) => says(Standing::BelowItsLimit, text, None),
         Some(demand) => says(Standing::BelowItsLimit, below_its_limit(demand), None),
         None => {
             let why = facts.why_no_target();
@@ -339,6 +340,23 @@ fn is_full_of_itself(facts: &Facts<'_>) -> bool {
     let is_worker = facts.working().len() == 1 && busiest.is_some_and(|run| run >= DEMAND_FULL.value);
     let is_machine = facts.host.zip(facts.target_cores).is_some_and(|(host, used)| used >= OWN_CORES * host.cores);
     is_worker || is_machine
+}
+
+/// Of bursts: that their requests wait for the work at those before them, where that is all they wait for.
+fn worked_through(facts: &Facts<'_>) -> Option<String> {
+    let (work_ns, half) = (facts.cpu_ns_per_request()?, facts.latency(Kind::Response));
+    let is_queued = matches!(facts.recording.plan.pace, Pace::Burst { .. })
+        && matches!(facts.first_round(), Some(FirstRound::Queued { .. }));
+    let (size, threads) = (u64::from(facts.recording.plan.connections), facts.working().len());
+    let by = if threads == 1 { "its one thread works".to_owned() } else { format!("its {threads} threads work") };
+    (is_queued && threads > 0 && !half.is_empty()).then(|| {
+        format!(
+            "nothing but the work itself: {by} through each burst of {}, one request after another ({} of CPU time each, with its connection's), so that half of them wait {} and more",
+            show_grouped(size),
+            duration(work_ns),
+            duration(half.value_at_quantile(0.5) as f64)
+        )
+    })
 }
 
 /// That nothing gives yet, where its busiest thread wants so much of a core.

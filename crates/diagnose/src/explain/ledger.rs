@@ -17,12 +17,13 @@ use crate::causes::cpu_contention::is_contended;
 use crate::causes::packet_loss::is_lossy;
 use crate::causes::pauses::slow_share;
 use crate::causes::slow_path::is_seen_in_target;
-use crate::facts::{Facts, SLOW_BY_NS, duration, percent};
+use crate::facts::{Facts, FirstRound, SLOW_BY_NS, duration, percent};
 use crate::segments::worse::Worse;
 use crate::thresholds;
 use model::ErrorKind;
 use model::finding::{Explains, Finding, Loss, LossKind, Status};
 use model::latency::Kind;
+use model::plan::Pace;
 use model::slow::SlowTime;
 use model::units::show_grouped;
 
@@ -79,6 +80,10 @@ pub(crate) fn know_before(facts: &Facts<'_>, whole: &Facts<'_>, stretch: &Worse)
     rank(&mut losses);
     facts.derived.losses.get_or_init(|| losses);
 }
+
+/// The last of a burst that is answered evenly takes twice what half of it does; so much leaves room for one burst beside another.
+const BURST_QUANTILE: f64 = 0.95;
+const BURST_LAST: f64 = 2.5;
 
 fn added_up(facts: &Facts<'_>) -> Vec<Loss> {
     let all = [failed(facts), starved(facts), capacity(facts), slow(facts), waiting(facts)];
@@ -173,10 +178,23 @@ fn slow(facts: &Facts<'_>) -> Option<Loss> {
     let kinds = &facts.kinds;
     let share = kinds.slow_time.filter(|share| *share >= thresholds::SLOW_TIME.value)?;
     let is_at_rest = || Standstill::of(facts).is_some_and(|standstill| standstill.is_most_of(share));
+    if is_by_turns(facts) {
+        return None;
+    }
     if kinds.slow_count < SLOW_MIN || !(is_targets(facts) || is_lossy(facts) || is_at_rest()) {
         return None;
     }
     Some(loss(LossKind::Slow, share, slow_in_words(facts, share)))
+}
+
+/// Whether the requests of bursts are answered in their turn, and hardly one takes longer than the last of a burst must: that later ones take longer
+/// than the first is what a burst is.
+fn is_by_turns(facts: &Facts<'_>) -> bool {
+    let is_burst = matches!(facts.recording.plan.pace, Pace::Burst { .. });
+    is_burst
+        && matches!(facts.first_round(), Some(FirstRound::Queued { half_ns, .. }) if {
+            facts.latency(Kind::Service).value_at_quantile(BURST_QUANTILE) as f64 <= BURST_LAST * half_ns
+        })
 }
 
 /// How many requests were slow, and how much of all time that is, in a sentence without an end.
@@ -244,8 +262,11 @@ fn waiting(facts: &Facts<'_>) -> Option<Loss> {
     let in_target_ns = facts.usually_served_ns().map_or(half_ns, |served_ns| served_ns.max(half_ns));
     let work_ns = facts.cpu_ns_per_request()? + facts.wait_ns_per_request().unwrap_or(0.0);
     let demand = facts.busiest_demand()?;
-    // What any server has at this utilisation: of a processor that is shared, work ÷ (1 − utilisation).
-    let queueing_ns = work_ns / (1.0 - demand.min(thresholds::DEMAND_FULL.value));
+    let queueing_ns = match facts.recording.plan.pace {
+        Pace::Burst { .. } => work_ns * burst_before(facts),
+        // What any server has at this utilisation: of a processor that is shared, work ÷ (1 − utilisation).
+        _ => work_ns / (1.0 - demand.min(thresholds::DEMAND_FULL.value)),
+    };
     let beyond_ns = in_target_ns - queueing_ns;
     let is_long =
         beyond_ns > thresholds::WAITING_NS.value && in_target_ns > thresholds::WAITING_TIMES.value * queueing_ns;
@@ -259,6 +280,14 @@ fn waiting(facts: &Facts<'_>) -> Option<Loss> {
         duration(work_ns)
     );
     Some(loss(LossKind::Waiting, beyond_ns / in_target_ns, text))
+}
+
+/// The work that stands before a request of a burst on average and its own, in requests: all come at once, and each thread that works
+/// takes one after another, as far as there are cores.
+pub(crate) fn burst_before(facts: &Facts<'_>) -> f64 {
+    let cores = facts.host.map_or(1.0, |host| host.cores).max(1.0);
+    let at_once = (facts.working().len() as f64).clamp(1.0, cores);
+    ((f64::from(facts.recording.plan.connections) / at_once + 1.0) / 2.0).max(1.0)
 }
 
 /// The weight of a kind of loss of a run; 0 where it has none of it.

@@ -9,6 +9,9 @@
 //! (a delayed ACK) answers all first ones soon, the last of them too. So requests are said to wait for each other only where some of the
 //! first were quick and others took as long as later ones.
 //!
+//! All of a burst begin together, too, and in each nobody stands before its first. Where they are answered in their turn they end at even times,
+//! the last when the burst is over; where each takes long by itself, all end together.
+//!
 //! How many are served at a time is then told twice, by how many of the first were as quick as the quickest, and by Little's law, the rate
 //! times what one takes alone. It is said where both agree: a server that is cold is slow for its first requests, and then they do not.
 
@@ -46,6 +49,10 @@ const LONG_SPANS_MAX: f64 = 0.2;
 /// nobody before it.
 const BEYOND_MAX: f64 = 0.95;
 const ALONE_PART: f64 = 0.2;
+/// A burst is worked through evenly where a quarter and three quarters of it have ended after half and one and a half times what half of it took,
+/// to what machines that are shared leave of that.
+const QUARTER_OF_HALF: std::ops::RangeInclusive<f64> = 0.35..=0.65;
+const THREE_OF_HALF: std::ops::RangeInclusive<f64> = 1.3..=1.7;
 /// Less likely than this by chance, as one in so many of all requests is quick.
 const CHANCE_MAX: f64 = 1e-4;
 
@@ -110,11 +117,14 @@ impl FirstRound {
 }
 
 impl Facts<'_> {
-    /// See [`FirstRound`]; `None`: it was no closed loop, its beginning was not measured, too few of the first were sampled, or they say
+    /// See [`FirstRound`]; `None`: connections are held, its beginning was not measured, too few of the first were sampled, or they say
     /// neither.
     pub fn first_round(&self) -> Option<FirstRound> {
         if matches!(self.recording.plan.pace, Pace::Open { .. }) {
             return self.beyond();
+        }
+        if matches!(self.recording.plan.pace, Pace::Burst { .. }) {
+            return self.of_bursts();
         }
         if !matches!(self.recording.plan.pace, Pace::Closed { .. }) {
             return None;
@@ -176,6 +186,29 @@ impl Facts<'_> {
         let is_rare = service.value_at_quantile(0.1) as f64 >= QUICK * half_ns;
         let is_alone = quickest_ns <= ALONE_PART * half_ns && is_rare;
         (is_alone && is_told).then_some(FirstRound::Queued { firsts: 0, quickest_ns, half_ns, at_a_time, paced_ns })
+    }
+
+    /// The same of bursts, all of them together.
+    fn of_bursts(&self) -> Option<FirstRound> {
+        let size = self.recording.plan.connections;
+        let service = self.latency(Kind::Service);
+        let firsts = usize::try_from(size).ok().filter(|firsts| *firsts >= ALIKE_MIN)?;
+        if service.is_empty() {
+            return None;
+        }
+        let at = |quantile: f64| service.value_at_quantile(quantile) as f64;
+        let (quickest_ns, half_ns) = (service.min() as f64, at(0.5));
+        let is_near = |ns: f64| ns >= half_ns / ALIKE && ns <= half_ns * ALIKE;
+        if is_near(at(0.1)) && is_near(at(0.9)) {
+            return Some(FirstRound::Alike { firsts });
+        }
+        let is_even = QUARTER_OF_HALF.contains(&(at(0.25) / half_ns)) && THREE_OF_HALF.contains(&(at(0.75) / half_ns));
+        // From a quarter to three quarters of a burst half of it is served.
+        let served_per_ns = 0.5 * f64::from(size) / (at(0.75) - at(0.25)).max(1.0);
+        let by_rate = served_per_ns * quickest_ns;
+        let at_a_time = Some(by_rate).filter(|count| *count >= ALONE_MIN).map(|count| count.round().max(1.0) as u32);
+        let is_alone = quickest_ns <= ALONE_PART * half_ns;
+        (is_even && is_alone).then_some(FirstRound::Queued { firsts, quickest_ns, half_ns, at_a_time, paced_ns: None })
     }
 
     /// Whether requests ended at even times: next to nothing of the time was in spans, of several times their mean distance, in which none did.

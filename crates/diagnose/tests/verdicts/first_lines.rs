@@ -6,11 +6,13 @@ use diagnose::diagnose;
 use model::event::Details;
 use model::finding::{Diagnosis, Reason, Severity, Standing, Status, ValidityState, WhatGives};
 use model::interval::Counts;
+use model::plan::Workload;
 use model::recording::{End, Generator, Generators, Row};
 use model::request::IntervalRequests;
 use model::units::show_grouped;
 use model::users::Users;
 use model::{ErrorKind, Event, Gap, LatencyKind, Request};
+use testkit::recordings::{echo, get, http1};
 
 fn remarks(diagnosis: &Diagnosis) -> Vec<(&str, &str)> {
     diagnosis.summary.iter().map(|remark| (&*remark.id, &*remark.text)).collect()
@@ -158,6 +160,24 @@ fn what_is_not_the_protocol_is_no_doing_of_a_load() {
     // One good reply, and it does speak it.
     let one = closed().each(|s| (s.ok, s.failed) = (0, vec![(ErrorKind::BadFraming, 640)])).at(0, |s| s.ok = 1);
     assert!(!diagnose(&one.recording()).gives.unwrap().text.contains("this protocol"));
+}
+
+#[test]
+fn who_does_not_echo_is_no_server_that_mixes_up_its_buffers() {
+    let first = |workload: fn() -> Workload, ok: u64| {
+        let failing = closed().each(move |s| (s.ok, s.failed) = (ok, vec![(ErrorKind::CorruptedReply, 640)]));
+        let gives = diagnose(&failing.with(|b| b.plan.workload = workload()).recording()).gives.unwrap();
+        (gives.text, gives.finding)
+    };
+    let (text, finding) = first(|| echo(128), 0);
+    assert_eq!(
+        text,
+        "nothing came back as it was sent (all 6,400 failed, corrupted-reply): the target is no echo server, or changes every message"
+    );
+    assert_eq!(finding, None);
+    // One that came back, and it is.
+    assert_eq!(first(|| echo(128), 1).1.as_deref(), Some("corrupted-reply"));
+    assert_eq!(first(|| http1(get()), 0).1.as_deref(), Some("corrupted-reply"));
 }
 
 #[test]

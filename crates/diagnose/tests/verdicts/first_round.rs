@@ -1,12 +1,13 @@
 //! What the first requests of a run say: whether requests wait for each other, alone and beside what is named.
 
 use super::causes_of_real_servers::{alone, stand, waiting, with};
-use crate::common::judged::told;
+use crate::common::judged::{sampled, told};
 use crate::common::{SECOND, open};
 use diagnose::diagnose;
 use model::LatencyKind;
 use model::Recording;
-use model::plan::Arrivals;
+use model::finding::{Diagnosis, LossKind};
+use model::plan::{Arrivals, BurstAt, Pace};
 use model::request::{IntervalRequests, Kept, Request};
 use model::snapshot::Role;
 use testkit::recordings::steady;
@@ -99,6 +100,51 @@ fn whether_requests_wait_for_each_other_is_told_by_those_that_found_nobody_befor
     for (what, text) in neither {
         assert!(!text.contains("they wait for each other") && !text.contains("by itself"), "{what}: {text}");
     }
+}
+
+/// The first line of ten bursts of a hundred, whose requests took so many milliseconds, and cost the target's one thread so many cores.
+fn of_bursts(took_ms: impl Fn(u64) -> f64, cores: f64) -> String {
+    judged(took_ms, cores).gives.unwrap().text
+}
+
+fn judged(took_ms: impl Fn(u64) -> f64, cores: f64) -> Diagnosis {
+    let build = waiting().each(|s| s.target = vec![(cores, 0.0)]);
+    let mut recording = build.recording();
+    recording.plan.connections = 100;
+    recording.plan.pace = Pace::Burst { rounds: 10, at: BurstAt::Send, pause_ns: 100_000_000 };
+    let request = |n: u64| Request {
+        sent_ns: 1,
+        ended_ns: 1 + (took_ms(n % 100) * 1e6) as u64,
+        ordinal: 1 + (n / 100) as u32,
+        ..Request::default()
+    };
+    sampled(&mut recording, 1000, request);
+    diagnose(&recording)
+}
+
+#[test]
+fn requests_of_a_burst_are_told_to_be_served_so_many_at_a_time() {
+    let five = of_bursts(|n| 10.0 * (1 + n / 5) as f64, 0.01);
+    let said =
+        "; they wait for each other, and about 5 are served at a time (of the first 100 the quickest took 9.99 ms)";
+    assert!(five.contains(said), "{five}");
+    let alike = of_bursts(|n| 40.0 + 0.01 * n as f64, 0.01);
+    assert!(alike.contains("; each takes so long by itself (so did the first 100,"), "{alike}");
+    // 400 requests a second of 2 ms each, one after another.
+    let worked_through = of_bursts(|n| 2.0 * (1 + n) as f64, 0.8);
+    let said = "nothing but the work itself: its one thread works through each burst of 100, one request after another (2.00 ms of CPU time each,";
+    assert!(worked_through.starts_with(said), "{worked_through}");
+    // Some take as long as others, however many came before: of each burst one in ten is far later than the rest.
+    let late = of_bursts(|n| if n < 90 { 4.0 } else { 400.0 }, 0.01);
+    assert!(!late.contains("wait for each other") && !late.contains("the work itself"), "{late}");
+}
+
+#[test]
+fn a_burst_whose_last_take_far_longer_has_slow_requests() {
+    let is_slow = |took_ms: fn(u64) -> f64| judged(took_ms, 0.01).losses.iter().any(|loss| loss.kind == LossKind::Slow);
+    // Evenly up to three quarters; the rest far beyond their turn.
+    assert!(is_slow(|n| if n < 80 { 2.0 * (1 + n) as f64 } else { 2000.0 }));
+    assert!(!is_slow(|n| 2.0 * (1 + n) as f64));
 }
 
 #[test]
