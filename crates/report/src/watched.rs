@@ -112,14 +112,23 @@ pub fn write_end(to: &mut impl Write, watched: &Watched, style: Style) -> io::Re
         page.gap()?;
         page.line(&[(Paint::Heading, "Not seen".to_owned())])?;
     }
-    for sampler in told {
+    // A reason that several have in common is said once.
+    let is_like = |a: &SamplerStatus, b: &SamplerStatus| a.status == b.status && a.reason == b.reason;
+    for (at, sampler) in told.iter().enumerate() {
+        if told[..at].iter().any(|before| is_like(before, sampler)) {
+            continue;
+        }
         let (paint, word) = match sampler.status {
             SamplerState::Failed => (Paint::Warn, "failed"),
             SamplerState::Disabled => (Paint::Dim, "disabled"),
             SamplerState::Active => (Paint::Plain, "left out"),
         };
-        let label = format!("  {:22} {word}: ", sampler.name);
-        page.wrapped(label.len(), (paint, label), Paint::Plain, &sampler.reason)?;
+        let names: Vec<&str> = told.iter().filter(|one| is_like(one, sampler)).map(|one| &*one.name).collect();
+        let (label, text) = match *names {
+            [name] => (format!("  {name:22} {word}: "), sampler.reason.clone()),
+            _ => (format!("  {word}: "), format!("{}: {}", sampler.reason, names.join(", "))),
+        };
+        page.wrapped(label.len(), (paint, label), Paint::Plain, &text)?;
     }
     crate::agreement::write(&mut page, 13, &watched.snapshots)
 }
@@ -147,6 +156,8 @@ mod tests {
             samplers: vec![
                 status("host/cpu", SamplerState::Active, ""),
                 status("host/kernel_log", SamplerState::Failed, "needs CAP_SYSLOG"),
+                status("bpf/syscalls", SamplerState::Disabled, "not asked for"),
+                status("bpf/locks", SamplerState::Disabled, "not asked for"),
             ],
             target_host: None,
         };
@@ -155,6 +166,7 @@ mod tests {
         let text = String::from_utf8(out).unwrap();
         assert!(text.contains("1.5 s  target-gone: it went") && text.contains("needs CAP_SYSLOG"), "{text}");
         assert!(!text.contains("host/cpu"), "{text}");
+        assert!(text.contains("  disabled: not asked for: bpf/syscalls, bpf/locks\n"), "{text}");
         let document = Document::of(watched, &Diagnosis::default(), None, "0.1.0");
         let mut out = Vec::new();
         document.write(&mut out).unwrap();
