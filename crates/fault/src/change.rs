@@ -12,6 +12,7 @@ use crate::faults::cpu_limit::GroupLimit;
 use crate::faults::descriptors::Descriptors;
 use crate::faults::disk_full::Filler;
 use crate::faults::nice::Nice;
+use crate::faults::nodelay::Nodelay;
 use crate::faults::signal::Stop;
 use crate::faults::sysctl::Sysctl;
 use crate::group::Group;
@@ -32,6 +33,8 @@ pub enum Change {
     Descriptors(Descriptors),
     /// The niceness of a process and its threads.
     Nice(Nice),
+    /// Whether small writes to connections of a listening socket wait.
+    Nodelay(Nodelay),
     /// The CPUs that a process's threads may run on.
     Affinity(Affinity),
     /// Whether a process is stopped.
@@ -63,6 +66,7 @@ impl Change {
             Change::Sysctl(change) => change,
             Change::Descriptors(change) => change,
             Change::Nice(change) => change,
+            Change::Nodelay(change) => change,
             Change::Affinity(change) => change,
             Change::Stop(change) => change,
             Change::CpuLimit(change) => change,

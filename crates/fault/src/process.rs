@@ -13,6 +13,8 @@ use std::collections::BTreeMap;
 pub(crate) const CAP_NET_ADMIN: u32 = 12;
 /// CAP_NET_RAW.
 pub(crate) const CAP_NET_RAW: u32 = 13;
+/// CAP_SYS_PTRACE.
+pub(crate) const CAP_SYS_PTRACE: u32 = 19;
 /// CAP_SYS_NICE.
 pub(crate) const CAP_SYS_NICE: u32 = 23;
 /// CAP_SYS_RESOURCE.

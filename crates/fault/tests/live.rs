@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests: to stop is to fail")]
 
 use fault::{Applied, Asked, Change, Deed, Journal, Outcome, faults::Nobody, make, undo, undo_only};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
 use testkit::process::Guard;
 
@@ -70,6 +72,36 @@ fn another_process_of_the_same_id_and_what_others_changed_is_left() {
     let undone = undo(&mut journal, false, &mut |_| {}).unwrap();
     assert!(matches!(undone.as_slice(), [one] if matches!(one.outcome, Outcome::Gone)), "{undone:?}");
     assert_eq!(journal.entries(), []);
+}
+
+#[test]
+fn a_listening_socket_gives_its_connections_nodelay_until_that_is_undone() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut journal = Journal::open(folder.path()).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    // Both have the one socket: what another process has is reached, and is seen here.
+    let held = Stdio::from(OwnedFd::from(listener.try_clone().unwrap()));
+    let target = Guard::spawn(Command::new("sleep").arg("600").stdin(held).stdout(Stdio::null())).unwrap();
+    let accepted = || {
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        listener.accept().unwrap().0.nodelay().unwrap()
+    };
+    assert!(!accepted());
+    let text = format!("nodelay {} on", target.pid());
+    if !testkit::is_root() {
+        return testkit::skip("a copy of another process's descriptor may need root (ptrace_scope)");
+    }
+    let on = change(&text);
+    assert_eq!((on.before(), on.after()), ("off".to_owned(), "on".to_owned()));
+    let made = made(&mut journal, &on);
+    assert!(accepted());
+    let undone = undo_only(&mut journal, &[made], &mut |_| {}).unwrap();
+    assert!(matches!(undone.as_slice(), [one] if matches!(one.outcome, Outcome::PutBack)), "{undone:?}");
+    assert!(!accepted());
+    // Who listens nowhere is told so.
+    let other = sleeper();
+    let none = Asked::parse(&format!("nodelay {} on", other.pid())).unwrap().plan(&Nobody).unwrap_err();
+    assert!(none.to_string().contains("listens on no TCP socket"), "{none}");
 }
 
 #[test]

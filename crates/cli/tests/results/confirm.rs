@@ -157,6 +157,55 @@ fn any_remedy_is_toggled_by_two_commands_and_a_server_started_for_each_run() {
     assert!(open_changes(&journal).starts_with("no change is open"));
 }
 
+/// Python's own server, which writes head and body of a reply apart and never sets `TCP_NODELAY`.
+const HEAD_AND_BODY: &str = "
+import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+class Reply(BaseHTTPRequestHandler):
+    protocol_version = 'HTTP/1.1'
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header('Content-Length', '2')
+        self.end_headers()
+        self.wfile.write(b'ok')
+    def log_message(self, *args):
+        pass
+ThreadingHTTPServer(('127.0.0.1', int(sys.argv[1])), Reply).serve_forever()
+";
+
+#[test]
+fn small_writes_of_a_server_that_runs_no_longer_wait_and_what_is_so_already_is_no_remedy() {
+    let folder = tempfile::tempdir().unwrap();
+    let recording = folder.path().join("nagle.plimsoll");
+    let port = testkit::nginx::free_address().unwrap().port();
+    let mut python = Command::new("python3");
+    python.args(["-c", HEAD_AND_BODY, &port.to_string()]).stdout(Stdio::null()).stderr(Stdio::null());
+    let python = match Guard::spawn(&mut python) {
+        Ok(python) => python,
+        Err(error) => return testkit::skip(&format!("python3 cannot be started: {error}")),
+    };
+    wait_until("python listens", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+    let url = format!("http://127.0.0.1:{port}/");
+    plimsoll(&["load", &url, "-c", "2", "-d", "1s", "-q", "--record", text(&recording)]).assert_measured();
+    let journal = folder.path().join("journal");
+    let args = ["confirm", text(&recording), "nagle-delayed-ack", "--against", &url, "--journal", text(&journal)];
+    let run = plimsoll(&[&args[..], &["-d", "500ms", "--repeats", "3", "--json", "-q"]].concat());
+    let answer = run.json();
+    assert_eq!((run.status, &answer["state"]), (Some(0), &"confirmed".into()), "{answer:#}");
+    assert_eq!(answer["toggle"], format!("nodelay target on (process {})", python.pid()));
+    assert!(open_changes(&journal).starts_with("no change is open"));
+    // With it and without it would be the same.
+    let now = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap();
+    let same = format!("net.core.somaxconn={}", now.trim());
+    let command = format!("{BIN} serve http --listen 127.0.0.1:{port}");
+    drop(python);
+    let args = ["confirm", text(&recording), "nagle-delayed-ack", "--against", &command, "--journal", text(&journal)];
+    let nothing = plimsoll(&[&args[..], &["--sysctl", &same, "-d", "500ms", "--repeats", "3", "-q"]].concat());
+    nothing.assert_exit(2);
+    let said = format!("the remedy would change nothing: net.core.somaxconn is {} already", now.trim());
+    assert!(nothing.stderr.contains(&said) && nothing.stderr.lines().count() == 1, "{}", nothing.stderr);
+}
+
 #[test]
 fn a_neighbour_that_was_named_is_stopped_and_goes_on() {
     let folder = tempfile::tempdir().unwrap();
@@ -189,7 +238,6 @@ fn what_cannot_be_meant_is_one_sentence_and_status_2() {
     for (args, words) in [
         (&[run, "oom-kill"][..], "which has"),
         (&[run, "luck"], "no cause that is known"),
-        (&[run, "nagle-delayed-ack"], "--with COMMAND"),
         (&[run, "nagle-delayed-ack", "--with", "true"], "--without"),
         (&[run, "nagle-delayed-ack", "--nice", "1", "--stop", "4000000"], "--stop"),
         (&[run, "nagle-delayed-ack", "--sysctl", "kernel.panic=1"], "net.core.somaxconn"),

@@ -16,26 +16,51 @@ use std::sync::Arc;
 /// What is said of it.
 pub(crate) const KIND: Kind = Kind {
     name: "descriptors",
-    takes: "WHO N|hard",
+    takes: "WHO N|hard|more",
     example: "target 64",
-    does: "sets the limit of open descriptors of running processes; `hard`: as many as their hard limit allows",
+    does: "sets the limit of open descriptors of running processes; `hard`: as many as their hard limit allows; `more`: the same where that is four times as many, else far more than it",
     needs: "the process's own user, or CAP_SYS_RESOURCE",
     undone: Undoing::Back("both limits as they were"),
     parse: |words| {
         let who = words.who()?;
-        let limit = words.parsed("a number of descriptors, or hard", |word| match word {
-            "hard" => Some(None),
-            number => count(number).ok().map(Some),
+        let limit = words.parsed("a number of descriptors, hard or more", |word| match word {
+            "hard" => Some(Limit::Hard),
+            "more" => Some(Limit::More),
+            number => count(number).ok().map(Limit::Of),
         })?;
         Ok(Arc::new(Limiting { who, limit }))
     },
 };
 
+/// `more` is so many times the soft limit, and so many at least.
+const MORE_TIMES: u64 = 4;
+const MORE_MIN: u64 = 1 << 16;
+
+#[derive(Debug, Clone, Copy)]
+enum Limit {
+    Of(u64),
+    Hard,
+    More,
+}
+
+impl Limit {
+    /// The soft limit that is meant, by who may raise the hard one or not; `None` is unlimited.
+    fn of(self, (soft, hard): (Option<u64>, Option<u64>), may_raise: bool) -> Option<u64> {
+        let more = soft.map(|soft| soft.saturating_mul(MORE_TIMES));
+        let is_enough = hard.is_none_or(|hard| more.is_some_and(|more| hard >= more));
+        match self {
+            Limit::Of(limit) => Some(limit),
+            Limit::Hard => hard,
+            Limit::More if is_enough || (!may_raise && hard > soft) => hard,
+            Limit::More => more.map(|more| more.max(MORE_MIN)),
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Limiting {
     who: Who,
-    /// `None`: the hard one.
-    limit: Option<u64>,
+    limit: Limit,
 }
 
 impl Fault for Limiting {
@@ -61,9 +86,9 @@ pub struct Descriptors {
 }
 
 impl Descriptors {
-    fn planned(process: &Process, limit: Option<u64>) -> Result<Self, ApplyError> {
+    fn planned(process: &Process, limit: Limit) -> Result<Self, ApplyError> {
         let (soft, hard) = limits(process.pid)?;
-        let limit = limit.or(hard);
+        let limit = limit.of((soft, hard), has_capability(CAP_SYS_RESOURCE));
         let is_within = match (limit, hard) {
             (Some(limit), Some(hard)) => limit <= hard,
             (_, None) => true,
@@ -162,4 +187,21 @@ fn words(soft: Option<u64>, hard: Option<u64>) -> String {
 /// `None` of `unlimited`.
 fn number(text: &str) -> Option<u64> {
     text.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_is_what_the_hard_limit_has_room_for_or_else_beyond_it() {
+        let more = |soft: u64, hard: Option<u64>, may_raise| Limit::More.of((Some(soft), hard), may_raise);
+        assert_eq!(more(1024, Some(4096), true), Some(4096));
+        assert_eq!(more(1024, None, true), None, "unlimited");
+        assert_eq!(more(60, Some(60), true), Some(65_536));
+        assert_eq!(more(60, Some(100), true), Some(65_536));
+        assert_eq!(more(60, Some(100), false), Some(100), "who may not raise it has what there is");
+        assert_eq!(more(60, Some(60), false), Some(65_536), "and is told that the right is missing");
+        assert_eq!(more(1 << 20, Some(1 << 20), true), Some(4 << 20));
+    }
 }

@@ -18,6 +18,7 @@ pub mod io_limit;
 pub mod loss;
 pub mod memory_limit;
 pub mod nice;
+pub mod nodelay;
 pub mod oops;
 pub mod packets;
 pub mod pids_limit;
@@ -46,6 +47,7 @@ pub const FAULTS: &[Kind] = &[
     oops::KIND,
     descriptors::KIND,
     nice::KIND,
+    nodelay::KIND,
     affinity::KIND,
     cpu_limit::KIND,
     cpuset::KIND,

@@ -13,7 +13,7 @@ use crate::made::MadeError;
 use crate::run::{Options, Outcome, RecordTo, RunError, Watch, run};
 use crate::target::{self, Target, TargetError};
 use diagnose::experiment::{Arm, Claim, Confirmation, Pair};
-use fault::{Asked, Begun};
+use fault::{Asked, Begun, Deed};
 use model::LatencyKind;
 use model::finding::{Figure, Finding, ValidityState};
 use model::plan::{Pace, Plan, Segment, Stop};
@@ -65,6 +65,11 @@ pub enum ConfirmError {
     /// Which process is to be changed is not known.
     #[error("expected to know the server's process, but {0}: name it with --pid")]
     NoProcess(String),
+    /// The remedy is there already.
+    #[error(
+        "the remedy would change nothing: {0}: name another (--sysctl, --descriptors, --nice, --stop, --cpu-limit), or say how with --with COMMAND --without COMMAND"
+    )]
+    Nothing(String),
     /// It was told to end before a pair was whole.
     #[error("interrupted before the first pair of runs had ended")]
     Interrupted,
@@ -140,12 +145,14 @@ fn make(spec: &Spec, pid: Option<u32>) -> Result<Begun, ConfirmError> {
     if spec.toggle.is_of_target() && pid.is_none() {
         return Err(ConfirmError::NoProcess("none was named or found".to_owned()));
     }
-    let made = spec
-        .toggle
-        .plan(&Whom::process(pid))
-        .and_then(|deeds| Begun::make(&spec.journal, deeds, &mut |_| {}))
-        .map_err(MadeError::from)?;
-    Ok(made)
+    let deeds = spec.toggle.plan(&Whom::process(pid)).map_err(MadeError::from)?;
+    // Runs with it and without it would be the same, and say that it does not help.
+    let is_there =
+        |deed: &Deed| matches!(deed, Deed::Change(change) if !change.is_blind() && change.before() == change.after());
+    if let Some(Deed::Change(change)) = deeds.first().filter(|_| deeds.iter().all(is_there)) {
+        return Err(ConfirmError::Nothing(format!("{} is {} already", change.name(), change.before())));
+    }
+    Ok(Begun::make(&spec.journal, deeds, &mut |_| {}).map_err(MadeError::from)?)
 }
 
 /// The recording's load, shorter, and with less patience.

@@ -6,8 +6,10 @@ use std::path::Path;
 
 /// Connections that may wait for accept, with the remedy of a queue that overflows: the kernel's default since 5.4.
 const SOMAXCONN: &str = "sysctl net.core.somaxconn 4096";
-/// As many descriptors as a server's hard limit allows.
-const DESCRIPTORS: &str = "descriptors target hard";
+/// As many descriptors as a server's hard limit allows, or far more than that where it is hardly more than what it has.
+const DESCRIPTORS: &str = "descriptors target more";
+/// Small writes that wait for no acknowledgement.
+const NODELAY: &str = "nodelay target on";
 /// The niceness that a starved server is given.
 const NICE: &str = "nice target -10";
 
@@ -21,6 +23,7 @@ pub fn remedy_of(finding: &str, pid: Option<u32>) -> Result<Asked, String> {
         "fd-exhaustion" => parsed(DESCRIPTORS),
         "accept-queue-overflow" => parsed(SOMAXCONN),
         "cpu-contention" => parsed(NICE),
+        "nagle-delayed-ack" => parsed(NODELAY),
         "cpu-throttled" => {
             let pid = pid.ok_or(
                 "the server's process is not known: name it with --pid, or its group's limit with --cpu-limit",

@@ -84,6 +84,7 @@ pub fn run(args: &ConfirmArgs) -> Result<Exit, Failure> {
     let answer = match confirm(&spec, &options, &mut pairs) {
         Ok(answer) => answer,
         Err(ConfirmError::Interrupted) => return Ok(Exit::Interrupted),
+        Err(error @ ConfirmError::Nothing(_)) => return Err(Failure::usage(error.to_string())),
         Err(ConfirmError::Run(error)) => return Err(error.into()),
         Err(ConfirmError::Made(MadeError::Journal(error))) => return Err(error.into()),
         Err(error) => return Err(Failure::could_not_run(error.to_string())),
