@@ -7,6 +7,7 @@
 use crate::child::Child;
 use crate::error::ApplyError;
 use crate::faults::affinity::Affinity;
+use crate::faults::backlog::Backlog;
 use crate::faults::command::Commands;
 use crate::faults::cpu_limit::GroupLimit;
 use crate::faults::descriptors::Descriptors;
@@ -33,6 +34,8 @@ pub enum Change {
     Descriptors(Descriptors),
     /// The niceness of a process and its threads.
     Nice(Nice),
+    /// How many connections may wait in a listening socket.
+    Backlog(Backlog),
     /// Whether small writes to connections of a listening socket wait.
     Nodelay(Nodelay),
     /// The CPUs that a process's threads may run on.
@@ -66,6 +69,7 @@ impl Change {
             Change::Sysctl(change) => change,
             Change::Descriptors(change) => change,
             Change::Nice(change) => change,
+            Change::Backlog(change) => change,
             Change::Nodelay(change) => change,
             Change::Affinity(change) => change,
             Change::Stop(change) => change,

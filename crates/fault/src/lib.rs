@@ -17,6 +17,7 @@ mod group;
 pub mod helper;
 mod journal;
 mod limits;
+mod listening;
 pub mod network;
 mod place;
 mod process;

@@ -14,8 +14,10 @@ use common::*;
 use fault::faults::{Nobody, Undoing};
 use fault::{Asked, Begun, Deed, FAULTS, Journal, Outcome, undo};
 use helpers::{help, helpers_are_this_test};
+use rustix::net::sockopt::tcp_nodelay;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -58,6 +60,8 @@ const ROWS: &[Row] = &[
     row("stop", "TARGET", &[]),
     row("descriptors", "TARGET 33", &[]),
     row("nice", "TARGET 7", &[]),
+    row("backlog", "TARGET 33", &[ROOT, "ss"]),
+    row("nodelay", "TARGET on", &[ROOT]),
     row("affinity", "TARGET 0", &[]),
     row("cpu-limit", "TARGET 0.5", &[ROOT]),
     row("cpu-limit", "LIMIT 50000", &[ROOT]),
@@ -153,6 +157,8 @@ fn worker() {
 /// Whom and what a row's fault is done to, made for it and gone with it.
 struct Scene {
     target: Guard,
+    /// The target's, too.
+    listener: TcpListener,
     server: SocketAddr,
     folder: TempDir,
     disk: Option<PathBuf>,
@@ -165,14 +171,16 @@ struct Scene {
 
 impl Scene {
     fn new(row: &Row, server: SocketAddr) -> Result<Self, String> {
-        let target = Guard::spawn(Command::new("sleep").arg("600").stdout(Stdio::null())).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let held = Stdio::from(OwnedFd::from(listener.try_clone().unwrap()));
+        let target = Guard::spawn(Command::new("sleep").arg("600").stdin(held).stdout(Stdio::null())).unwrap();
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("file"), "off\n").unwrap();
         for name in ["temporary", "disk", "journals"] {
             std::fs::create_dir(folder.path().join(name)).unwrap();
         }
         let (mounted, files) = (Vec::new(), Vec::new());
-        let mut scene = Scene { target, server, folder, disk: None, limit: None, mounted, files };
+        let mut scene = Scene { target, listener, server, folder, disk: None, limit: None, mounted, files };
         if row.to.contains("DISK") {
             let disk = scene.folder.path().join("disk");
             scene.mount(&disk)?;
@@ -253,6 +261,8 @@ impl Scene {
             format!("the target is {}", if stat[0] == "T" { "stopped" } else { "running" }),
             format!("its niceness is {}", stat[16]),
             line(of("limits"), "Max open files"),
+            format!("its socket's connections have no delay: {}", tcp_nodelay(&self.listener).unwrap()),
+            format!("its socket is {}", self.listed()),
             line(of("status"), "Cpus_allowed_list"),
             format!("its groups are {}", of("cgroup").replace('\n', " ")),
             format!("the group's limit is {}", limit.map_or(String::new(), |file| read(file.display().to_string()))),
@@ -268,6 +278,13 @@ impl Scene {
             format!("net.core.somaxconn is {}", read("/proc/sys/net/core/somaxconn".to_owned())),
             format!("the command's file says {}", read(self.folder.path().join("file").display().to_string())),
         ]
+    }
+
+    /// The target's socket in the kernel's list, where ss(8) shows it: with how many may wait.
+    fn listed(&self) -> String {
+        let port = self.listener.local_addr().unwrap().port();
+        let listed = Command::new("ss").args(["-Htln", &format!("sport = :{port}")]).output();
+        listed.map_or(String::new(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
     }
 
     /// Processes that workers have left.

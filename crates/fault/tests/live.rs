@@ -2,9 +2,11 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests: to stop is to fail")]
 
 use fault::{Applied, Asked, Change, Deed, Journal, Outcome, faults::Nobody, make, undo, undo_only};
-use std::net::{TcpListener, TcpStream};
+use rustix::net::{AddressFamily, SocketType};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 use testkit::process::Guard;
 
 /// Somebody to be changed.
@@ -102,6 +104,42 @@ fn a_listening_socket_gives_its_connections_nodelay_until_that_is_undone() {
     let other = sleeper();
     let none = Asked::parse(&format!("nodelay {} on", other.pid())).unwrap().plan(&Nobody).unwrap_err();
     assert!(none.to_string().contains("listens on no TCP socket"), "{none}");
+}
+
+#[test]
+fn a_listening_socket_has_room_for_more_until_that_is_undone() {
+    if !testkit::is_root() {
+        return testkit::skip("a copy of another process's descriptor may need root (ptrace_scope)");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut journal = Journal::open(folder.path()).unwrap();
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    rustix::net::bind(&socket, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    rustix::net::listen(&socket, 2).unwrap();
+    let listener = TcpListener::from(socket);
+    let held = Stdio::from(OwnedFd::from(listener.try_clone().unwrap()));
+    let target = Guard::spawn(Command::new("sleep").arg("600").stdin(held).stdout(Stdio::null())).unwrap();
+    let address = listener.local_addr().unwrap();
+    // Nobody accepts: so many are connected as the queue has room for, one more than its length.
+    let connected = || {
+        let at_once = Duration::from_millis(300);
+        let all: Vec<TcpStream> = (0..6).filter_map(|_| TcpStream::connect_timeout(&address, at_once).ok()).collect();
+        let count = all.len();
+        drop(all);
+        (0..count).for_each(|_| drop(listener.accept().unwrap()));
+        count
+    };
+    assert_eq!(connected(), 3);
+    let more = change(&format!("backlog {} 64", target.pid()));
+    assert_eq!((more.before(), more.after()), ("2".to_owned(), "64".to_owned()));
+    let made = made(&mut journal, &more);
+    assert_eq!(connected(), 6);
+    let undone = undo_only(&mut journal, &[made], &mut |_| {}).unwrap();
+    assert!(matches!(undone.as_slice(), [one] if matches!(one.outcome, Outcome::PutBack)), "{undone:?}");
+    assert_eq!(connected(), 3);
+    // More than the kernel allows is what it allows.
+    let most = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap();
+    assert_eq!(change(&format!("backlog {} 2000000000", target.pid())).after(), most.trim());
 }
 
 #[test]

@@ -157,6 +157,47 @@ fn any_remedy_is_toggled_by_two_commands_and_a_server_started_for_each_run() {
     assert!(open_changes(&journal).starts_with("no change is open"));
 }
 
+/// A server of Python's, once it listens; `None`: there is no Python.
+fn python(args: &[&str], port: u16) -> Option<Guard> {
+    let mut python = Command::new("python3");
+    match Guard::spawn(python.args(args).stdout(Stdio::null()).stderr(Stdio::null())) {
+        Ok(python) => {
+            wait_until("python listens", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+            Some(python)
+        }
+        Err(error) => {
+            testkit::skip(&format!("python3 cannot be started: {error}"));
+            None
+        }
+    }
+}
+
+/// Python's own server, which asks for a queue of five.
+#[test]
+fn the_queue_of_a_server_that_runs_is_made_longer() {
+    if !testkit::is_root() {
+        return testkit::skip("a copy of another process's descriptor may need root (ptrace_scope)");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let port = testkit::nginx::free_address().unwrap().port();
+    let docs = testkit::workspace().join("docs");
+    let args = ["-m", "http.server", &port.to_string(), "--bind", "127.0.0.1", "--directory", text(&docs)];
+    let Some(python) = python(&args, port) else { return };
+    let recording = folder.path().join("queue.plimsoll");
+    let url = format!("http://127.0.0.1:{port}/causes.md");
+    // Each client comes anew, and thirty of them at once.
+    let load =
+        ["load", &url, "--burst", "30", "--burst-at", "connect", "--rounds", "4", "-q", "--record", text(&recording)];
+    plimsoll(&load).assert_measured();
+    let journal = folder.path().join("journal");
+    let args = ["confirm", text(&recording), "accept-queue-overflow", "--against", &url, "--journal", text(&journal)];
+    let run = plimsoll(&[&args[..], &["--repeats", "3", "--json", "-q"]].concat());
+    let answer = run.json();
+    assert_eq!((run.status, &answer["state"]), (Some(0), &"confirmed".into()), "{answer:#}");
+    assert_eq!(answer["toggle"], format!("backlog tree:target 4096 (process {})", python.pid()));
+    assert!(open_changes(&journal).starts_with("no change is open"));
+}
+
 /// Python's own server, which writes head and body of a reply apart and never sets `TCP_NODELAY`.
 const HEAD_AND_BODY: &str = "
 import sys
@@ -178,13 +219,7 @@ fn small_writes_of_a_server_that_runs_no_longer_wait_and_what_is_so_already_is_n
     let folder = tempfile::tempdir().unwrap();
     let recording = folder.path().join("nagle.plimsoll");
     let port = testkit::nginx::free_address().unwrap().port();
-    let mut python = Command::new("python3");
-    python.args(["-c", HEAD_AND_BODY, &port.to_string()]).stdout(Stdio::null()).stderr(Stdio::null());
-    let python = match Guard::spawn(&mut python) {
-        Ok(python) => python,
-        Err(error) => return testkit::skip(&format!("python3 cannot be started: {error}")),
-    };
-    wait_until("python listens", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+    let Some(python) = python(&["-c", HEAD_AND_BODY, &port.to_string()], port) else { return };
     let url = format!("http://127.0.0.1:{port}/");
     plimsoll(&["load", &url, "-c", "2", "-d", "1s", "-q", "--record", text(&recording)]).assert_measured();
     let journal = folder.path().join("journal");
@@ -192,7 +227,7 @@ fn small_writes_of_a_server_that_runs_no_longer_wait_and_what_is_so_already_is_n
     let run = plimsoll(&[&args[..], &["-d", "500ms", "--repeats", "3", "--json", "-q"]].concat());
     let answer = run.json();
     assert_eq!((run.status, &answer["state"]), (Some(0), &"confirmed".into()), "{answer:#}");
-    assert_eq!(answer["toggle"], format!("nodelay target on (process {})", python.pid()));
+    assert_eq!(answer["toggle"], format!("nodelay tree:target on (process {})", python.pid()));
     assert!(open_changes(&journal).starts_with("no change is open"));
     // With it and without it would be the same.
     let now = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap();

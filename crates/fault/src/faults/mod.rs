@@ -6,6 +6,7 @@
 //! before a load begins. Doing it is [`crate::Begun`]'s. To add one: copy a neighbour, add it to [`FAULTS`].
 
 pub mod affinity;
+pub mod backlog;
 pub mod command;
 pub mod cpu_limit;
 pub mod cpuset;
@@ -47,6 +48,7 @@ pub const FAULTS: &[Kind] = &[
     oops::KIND,
     descriptors::KIND,
     nice::KIND,
+    backlog::KIND,
     nodelay::KIND,
     affinity::KIND,
     cpu_limit::KIND,

@@ -1,19 +1,15 @@
 //! Whether small writes to a server's connections wait for those before them (`TCP_NODELAY`, tcp(7)): set on its listening sockets.
 //!
 //! A connection has the option from the socket that took it, so that each one accepted from then on has it, of a server that sets none itself.
-//! Those that are open keep what they have. The socket is reached through a copy of the server's descriptor (pidfd_getfd(2), Linux 5.6),
-//! which is the same socket and is closed at once; nothing runs within the server. One that several processes share is set once.
+//! Those that are open keep what they have.
 
 use super::{Around, Deed, Fault, Kind, Undoing};
 use crate::change::{Change, Reversible};
 use crate::error::ApplyError;
-use crate::process::{CAP_SYS_PTRACE, Process, Who, gone, has_capability, id_of, is_of_same_user, is_there};
-use rustix::net::sockopt::{set_tcp_nodelay, socket_acceptconn, socket_domain, tcp_nodelay};
-use rustix::net::{AddressFamily, SocketType};
-use rustix::process::{PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+use crate::listening::{self, Listening};
+use crate::process::{Who, gone};
+use rustix::net::sockopt::{set_tcp_nodelay, tcp_nodelay};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
-use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -23,7 +19,7 @@ pub(crate) const KIND: Kind = Kind {
     takes: "WHO on|off",
     example: "target on",
     does: "sets TCP_NODELAY of listening sockets, which connections accepted from then on have from them",
-    needs: "the right to trace the process (CAP_SYS_PTRACE, or its own user), Linux 5.6",
+    needs: listening::NEEDS,
     undone: Undoing::Back("the sockets as they were; a connection keeps what it has"),
     parse: |words| {
         let who = words.who()?;
@@ -55,28 +51,11 @@ struct Delaying {
 
 impl Fault for Delaying {
     fn plan(&self, around: &dyn Around) -> Result<Vec<Deed>, ApplyError> {
-        let all = self.who.find(around)?;
-        let mut seen = BTreeSet::new();
-        let mut deeds = Vec::new();
-        for process in &all {
-            for (fd, inode) in sockets(process.pid)? {
-                let Some(socket) = listening(process.pid, fd)?.filter(|_| seen.insert(inode)) else { continue };
-                let before = of(process.pid, &socket)?;
-                deeds.push(Deed::Change(Change::Nodelay(Nodelay {
-                    pid: process.pid,
-                    started: process.started,
-                    fd,
-                    inode,
-                    before: shown(before),
-                    after: shown(self.is_on),
-                })));
-            }
-        }
-        if deeds.is_empty() {
-            let named = all.first().map_or_else(|| self.who.words(), Process::words);
-            return Err(ApplyError::NobodyNamed { named, reason: "it listens on no TCP socket".to_owned() });
-        }
-        Ok(deeds)
+        let planned = |of: Listening, socket: OwnedFd| {
+            let before = shown(value(&of, &socket)?);
+            Ok(Deed::Change(Change::Nodelay(Nodelay { of, before, after: shown(self.is_on) })))
+        };
+        listening::of_all(&self.who, around)?.into_iter().map(|(of, socket)| planned(of, socket)).collect()
     }
 
     fn who(&self) -> Option<&Who> {
@@ -87,29 +66,19 @@ impl Fault for Delaying {
 /// `TCP_NODELAY` of a listening socket.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Nodelay {
-    pid: u32,
-    started: u64,
-    fd: i32,
-    inode: u64,
+    #[serde(flatten)]
+    of: Listening,
     before: String,
     after: String,
 }
 
-impl Nodelay {
-    /// A copy of the socket; `None`: it is not there any more.
-    fn socket(&self) -> Result<Option<OwnedFd>, ApplyError> {
-        let is_same = is_there(self.pid, self.started) && inode(self.pid, self.fd) == Some(self.inode);
-        if is_same { listening(self.pid, self.fd) } else { Ok(None) }
-    }
-}
-
 impl Reversible for Nodelay {
     fn name(&self) -> String {
-        format!("TCP_NODELAY of the listening socket {} of process {}", self.fd, self.pid)
+        format!("TCP_NODELAY of {}", self.of.words())
     }
 
     fn identity(&self) -> String {
-        format!("{} of {}, {}", self.name(), self.started, self.inode)
+        self.of.identity(&self.name())
     }
 
     fn before(&self) -> String {
@@ -121,21 +90,16 @@ impl Reversible for Nodelay {
     }
 
     fn found(&self) -> Result<Option<String>, ApplyError> {
-        self.socket()?.map(|socket| of(self.pid, &socket).map(shown)).transpose()
+        self.of.copy()?.map(|socket| value(&self.of, &socket).map(shown)).transpose()
     }
 
     fn may(&self) -> Result<(), ApplyError> {
-        match has_capability(CAP_SYS_PTRACE) || is_of_same_user(self.pid) {
-            true => Ok(()),
-            false => {
-                Err(ApplyError::missing_right(&self.name(), "it is another user's, and CAP_SYS_PTRACE is missing"))
-            }
-        }
+        self.of.may(&self.name())
     }
 
     fn set(&self, value: &str) -> Result<(), ApplyError> {
         let is_on = parsed(value).ok_or_else(|| ApplyError::not_ours(&self.name(), value))?;
-        let socket = self.socket()?.ok_or_else(|| gone(self.pid))?;
+        let socket = self.of.copy()?.ok_or_else(|| gone(self.of.pid()))?;
         set_tcp_nodelay(&socket, is_on).map_err(|error| ApplyError::of_write(&self.name(), value, &error.into()))
     }
 
@@ -147,44 +111,6 @@ impl Reversible for Nodelay {
     }
 }
 
-/// A process's descriptors that are sockets, with their inodes, in order.
-fn sockets(pid: u32) -> Result<Vec<(i32, u64)>, ApplyError> {
-    let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => gone(pid),
-        _ => unreadable(pid, &error),
-    })?;
-    let names = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let mut all: Vec<(i32, u64)> = names.filter_map(|fd| Some((fd, inode(pid, fd)?))).collect();
-    all.sort_unstable();
-    Ok(all)
-}
-
-/// The inode of a socket (proc_pid_fd(5)); `None`: it is something else, or not there any more.
-fn inode(pid: u32, fd: i32) -> Option<u64> {
-    let link = std::fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok()?;
-    link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
-}
-
-/// A copy of a process's descriptor, where it is a TCP socket that listens.
-fn listening(pid: u32, fd: i32) -> Result<Option<OwnedFd>, ApplyError> {
-    let refused = |error: io::Error| unreadable(pid, &error);
-    let handle = pidfd_open(id_of(pid)?, PidfdFlags::empty()).map_err(|_| gone(pid))?;
-    let socket = match pidfd_getfd(&handle, fd, PidfdGetfdFlags::empty()) {
-        // Closed in between.
-        Err(rustix::io::Errno::BADF) => return Ok(None),
-        other => other.map_err(|error| refused(error.into()))?,
-    };
-    let is_listening = socket_acceptconn(&socket).unwrap_or(false);
-    let is_stream = rustix::net::sockopt::socket_type(&socket).is_ok_and(|kind| kind == SocketType::STREAM);
-    let is_ip =
-        socket_domain(&socket).is_ok_and(|family| [AddressFamily::INET, AddressFamily::INET6].contains(&family));
-    Ok((is_listening && is_stream && is_ip).then_some(socket))
-}
-
-fn of(pid: u32, socket: &OwnedFd) -> Result<bool, ApplyError> {
-    tcp_nodelay(socket).map_err(|error| unreadable(pid, &error.into()))
-}
-
-fn unreadable(pid: u32, error: &io::Error) -> ApplyError {
-    ApplyError::unreadable(&format!("sockets of process {pid}"), error)
+fn value(of: &Listening, socket: &OwnedFd) -> Result<bool, ApplyError> {
+    tcp_nodelay(socket).map_err(|error| of.unreadable(&error.into()))
 }

@@ -59,7 +59,17 @@ impl Id {
     }
 }
 
-/// Asks for the sockets of a family in one state whose other end has this port.
+/// A socket of the kernel's list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Listed {
+    pub(super) id: Id,
+    /// Its inode, as in `/proc/<pid>/fd`.
+    pub(super) inode: u32,
+    /// Of one that listens, how many connections may wait for accept.
+    pub(super) backlog: u32,
+}
+
+/// Asks for the sockets of a family in one state whose other end has this port; 0 of those that listen.
 pub(super) fn list(sequence: u32, family: Family, state: u8, port: u16) -> [u8; REQUEST_BYTES] {
     let mut bytes = request(SOCK_DIAG_BY_FAMILY, NLM_F_DUMP, sequence, family, 1 << state);
     // `idiag_dport`: the kernel leaves out the others.
@@ -98,7 +108,7 @@ pub(super) enum Said {
 }
 
 /// Takes a datagram apart; `None` where it is not of the documented form, or answers another request.
-pub(super) fn read(datagram: &[u8], sequence: u32, state: u8, mut found: impl FnMut(Id)) -> Option<Said> {
+pub(super) fn read(datagram: &[u8], sequence: u32, state: u8, mut found: impl FnMut(Listed)) -> Option<Said> {
     let mut rest = datagram;
     let mut said = None;
     while !rest.is_empty() {
@@ -123,8 +133,8 @@ pub(super) fn read(datagram: &[u8], sequence: u32, state: u8, mut found: impl Fn
                 };
             }
             SOCK_DIAG_BY_FAMILY => {
-                if let Some(id) = socket(payload, state)? {
-                    found(id);
+                if let Some(listed) = socket(payload, state)? {
+                    found(listed);
                 }
             }
             _ => return None,
@@ -136,14 +146,16 @@ pub(super) fn read(datagram: &[u8], sequence: u32, state: u8, mut found: impl Fn
 }
 
 /// One `struct inet_diag_msg`; `Some(None)` where it is in another state or family.
-fn socket(payload: &[u8], state: u8) -> Option<Option<Id>> {
+fn socket(payload: &[u8], state: u8) -> Option<Option<Listed>> {
     let bytes = *payload.get(4..)?.first_chunk::<ID_BYTES>()?;
     let family = match payload[0] {
         2 => Family::V4,
         10 => Family::V6,
         _ => return Some(None),
     };
-    Some((payload[1] == state).then_some(Id { family, bytes }))
+    // Of one that listens, `idiag_wqueue` is the most that may wait.
+    let (backlog, inode) = (u32_at(payload, 60)?, u32_at(payload, 68)?);
+    Some((payload[1] == state).then_some(Listed { id: Id { family, bytes }, inode, backlog }))
 }
 
 fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {
@@ -175,7 +187,7 @@ mod tests {
 
     fn all(datagram: &[u8]) -> (Option<Said>, Vec<String>) {
         let mut found = Vec::new();
-        let said = read(datagram, 7, 6, |id| found.push(id.remote().to_string()));
+        let said = read(datagram, 7, 6, |listed| found.push(listed.id.remote().to_string()));
         (said, found)
     }
 

@@ -7,7 +7,7 @@
 mod message;
 
 use crate::limits::{KERNEL_WAIT, SOCKETS_MAX};
-use message::{Family, Id, Said};
+use message::{Family, Id, Listed, Said};
 use rustix::io::Errno;
 use rustix::net::netlink::{SOCK_DIAG, SocketAddrNetlink};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -18,6 +18,8 @@ use std::os::fd::OwnedFd;
 
 /// The kernel fits the parts of its answer to the buffer they are read into, up to this (`netlink_recvmsg`).
 const DATAGRAM_BYTES: usize = 32 << 10;
+/// The state of sockets that listen (net/tcp_states.h).
+const LISTEN: u8 = 10;
 
 /// The state a connection is in, of those that can be dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -146,36 +148,63 @@ fn open() -> Result<OwnedFd, DropError> {
 
 /// All that match, of both families: a socket of IPv6 may hold an IPv4 connection.
 fn find(socket: &OwnedFd, state: State, to: &[SocketAddr]) -> Result<Vec<Id>, DropError> {
-    let no_list = |reason: String| DropError::NoList { reason };
     let to: Vec<SocketAddr> = to.iter().map(|a| SocketAddr::new(a.ip().to_canonical(), a.port())).collect();
     let mut ports: Vec<u16> = to.iter().map(SocketAddr::port).collect();
     ports.sort_unstable();
     ports.dedup();
     let mut found = Vec::new();
-    let mut buffer = vec![0; DATAGRAM_BYTES];
     let asked = ports.iter().flat_map(|port| [Family::V4, Family::V6].map(|family| (*port, family)));
     for (sequence, (port, family)) in (1u32..).zip(asked) {
-        let request = message::list(sequence, family, state.number(), port);
-        send_whole(socket, &request).map_err(|error| no_list(plain(error)))?;
-        loop {
-            let datagram = receive(socket, &mut buffer).map_err(|error| no_list(plain(error)))?;
-            let said = message::read(datagram, sequence, state.number(), |id| {
-                if to.contains(&id.remote()) && found.len() <= SOCKETS_MAX {
-                    found.push(id);
-                }
-            });
-            match said {
-                Some(Said::More) => {}
-                Some(Said::Done) => break,
-                // A kernel without IPv6 has no such list.
-                Some(Said::Answer(Err(Errno::NOENT | Errno::AFNOSUPPORT))) if family == Family::V6 => break,
-                Some(Said::Answer(Err(errno))) => return Err(no_list(plain(errno.into()))),
-                Some(Said::Answer(Ok(()))) | None => return Err(no_list("its answer is not of the known form".into())),
+        let mut take = |one: Listed| {
+            if to.contains(&one.id.remote()) && found.len() <= SOCKETS_MAX {
+                found.push(one.id);
             }
-        }
+        };
+        each(socket, (sequence, family, state.number(), port), &mut take)?;
         if found.len() > SOCKETS_MAX {
             return Err(DropError::TooMany);
         }
+    }
+    Ok(found)
+}
+
+/// Goes through the kernel's list of a family's sockets in a state, whose other end has this port.
+fn each(
+    socket: &OwnedFd,
+    (sequence, family, state, port): (u32, Family, u8, u16),
+    found: &mut dyn FnMut(Listed),
+) -> Result<(), DropError> {
+    let no_list = |reason: String| DropError::NoList { reason };
+    let mut buffer = vec![0; DATAGRAM_BYTES];
+    let request = message::list(sequence, family, state, port);
+    send_whole(socket, &request).map_err(|error| no_list(plain(error)))?;
+    loop {
+        let datagram = receive(socket, &mut buffer).map_err(|error| no_list(plain(error)))?;
+        match message::read(datagram, sequence, state, &mut *found) {
+            Some(Said::More) => {}
+            Some(Said::Done) => return Ok(()),
+            // A kernel without IPv6 has no such list.
+            Some(Said::Answer(Err(Errno::NOENT | Errno::AFNOSUPPORT))) if family == Family::V6 => return Ok(()),
+            Some(Said::Answer(Err(errno))) => return Err(no_list(plain(errno.into()))),
+            Some(Said::Answer(Ok(()))) | None => return Err(no_list("its answer is not of the known form".into())),
+        }
+    }
+}
+
+/// How many connections may wait for accept in the listening TCP socket of this inode; `None`: there is none in this network namespace.
+///
+/// # Errors
+/// [`DropError::NoList`].
+pub(crate) fn backlog_of(inode: u64) -> Result<Option<u32>, DropError> {
+    let socket = open()?;
+    let mut found = None;
+    for (sequence, family) in (1u32..).zip([Family::V4, Family::V6]) {
+        let mut take = |one: Listed| {
+            if u64::from(one.inode) == inode {
+                found = Some(one.backlog);
+            }
+        };
+        each(&socket, (sequence, family, LISTEN, 0), &mut take)?;
     }
     Ok(found)
 }

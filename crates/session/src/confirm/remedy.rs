@@ -5,13 +5,17 @@ use fault::Asked;
 use std::path::Path;
 
 /// Connections that may wait for accept, with the remedy of a queue that overflows: the kernel's default since 5.4.
+const BACKLOG: &str = "backlog tree:target 4096";
+/// The most that the kernel lets wait, where that is less: it is read when a server begins to listen.
 const SOMAXCONN: &str = "sysctl net.core.somaxconn 4096";
+const SOMAXCONN_NOW: &str = "/proc/sys/net/core/somaxconn";
+const SOMAXCONN_DEFAULT: u32 = 4096;
 /// As many descriptors as a server's hard limit allows, or far more than that where it is hardly more than what it has.
-const DESCRIPTORS: &str = "descriptors target more";
+const DESCRIPTORS: &str = "descriptors tree:target more";
 /// Small writes that wait for no acknowledgement.
-const NODELAY: &str = "nodelay target on";
+const NODELAY: &str = "nodelay tree:target on";
 /// The niceness that a starved server is given.
-const NICE: &str = "nice target -10";
+const NICE: &str = "nice tree:target -10";
 
 /// The remedy of a finding that can be set from outside; else why there is none.
 ///
@@ -21,7 +25,11 @@ pub fn remedy_of(finding: &str, pid: Option<u32>) -> Result<Asked, String> {
     let parsed = |text: &str| Asked::parse(text).map_err(|error| error.to_string());
     match finding {
         "fd-exhaustion" => parsed(DESCRIPTORS),
-        "accept-queue-overflow" => parsed(SOMAXCONN),
+        // Of one that is started for each run, what the kernel allows may be what its own number is cut down to.
+        "accept-queue-overflow" if pid.is_none() && allowed().is_some_and(|most| most < SOMAXCONN_DEFAULT) => {
+            parsed(SOMAXCONN)
+        }
+        "accept-queue-overflow" => parsed(BACKLOG),
         "cpu-contention" => parsed(NICE),
         "nagle-delayed-ack" => parsed(NODELAY),
         "cpu-throttled" => {
@@ -38,6 +46,11 @@ pub fn remedy_of(finding: &str, pid: Option<u32>) -> Result<Asked, String> {
             "the remedy of {other} cannot be set from outside by itself: say how with --with COMMAND --without COMMAND, or name what to toggle (--sysctl, --descriptors, --nice, --stop, --cpu-limit)"
         )),
     }
+}
+
+/// How many connections the kernel lets wait at the most.
+fn allowed() -> Option<u32> {
+    std::fs::read_to_string(SOMAXCONN_NOW).ok()?.trim().parse().ok()
 }
 
 /// Whether a server reads what is changed only when it begins to listen.

@@ -185,9 +185,9 @@ fn toggled(args: &ToggleArgs, pid: Option<u32>) -> Result<Option<Asked>, Failure
             vec!["cpu-limit".to_owned(), file, value.clone()]
         }
         ToggleArgs { descriptors: Some(limit), .. } => {
-            vec!["descriptors".to_owned(), "target".to_owned(), limit.to_string()]
+            vec!["descriptors".to_owned(), "tree:target".to_owned(), limit.to_string()]
         }
-        ToggleArgs { nice: Some(nice), .. } => vec!["nice".to_owned(), "target".to_owned(), nice.to_string()],
+        ToggleArgs { nice: Some(nice), .. } => vec!["nice".to_owned(), "tree:target".to_owned(), nice.to_string()],
         ToggleArgs { stop: Some(pid), .. } => vec!["stop".to_owned(), pid.to_string()],
         ToggleArgs { with_command: Some(with), without: Some(without), .. } => {
             vec!["command".to_owned(), with.clone(), without.clone()]
