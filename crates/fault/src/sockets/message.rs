@@ -214,7 +214,7 @@ mod tests {
         let mut payload = described(2, 6, &[127, 0, 0, 1], 8080);
         payload[44..52].copy_from_slice(&[1, 2, 3, 4, 5, 6, 7, 8]);
         read(&message(SOCK_DIAG_BY_FAMILY, 7, &payload), 7, 6, |id| found.push(id)).unwrap();
-        let request = destroy(9, &found[0], 6);
+        let request = destroy(9, &found[0].id, 6);
         assert_eq!(request[24..], payload[4..52]);
         assert_eq!(request[64..72], [1, 2, 3, 4, 5, 6, 7, 8], "the cookie is the last eight bytes");
         assert_eq!((request[16], request[17]), (2, 6));
