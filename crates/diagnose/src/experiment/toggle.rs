@@ -196,6 +196,14 @@ fn judge(
     };
     match (is_better, is_not) {
         (true, _) => (Confirmed::Confirmed, String::new()),
+        // Those that were lost without it have no time there, and are among the others with it.
+        (false, true) if claim == Claim::ResponseMeanUs && -more_lost > LOST_MORE => (
+            Confirmed::Undetermined,
+            format!(
+                "; but with it {:.0} % fewer of the requests are lost, whose times are in no mean without it",
+                -100.0 * more_lost
+            ),
+        ),
         (false, true) => (Confirmed::NotConfirmed, String::new()),
         (false, false) => (Confirmed::Undetermined, "; more repeats, or longer ones, may decide".to_owned()),
     }
@@ -260,5 +268,22 @@ mod tests {
         let pair = Pair { with_first: true, without: arm(100.0, 0.0), with: arm(10.0, 0.4) };
         let of = Confirmation::of("0", "x", "t", Claim::ResponseMeanUs, End::Complete, vec![pair; 4]);
         assert_eq!(of.state, Confirmed::NotConfirmed, "{}", of.text);
+    }
+
+    #[test]
+    fn a_mean_without_those_that_were_lost_does_not_speak_against_a_remedy_that_loses_none() {
+        let arm = |value, lost_share| Arm { value: Some(value), lost_share, is_disturbed: false };
+        let state = |lost_without: f64| {
+            let pair = Pair { with_first: true, without: arm(300.0, lost_without), with: arm(676.0, 0.0) };
+            let of = Confirmation::of("0", "x", "t", Claim::ResponseMeanUs, End::Complete, vec![pair; 4]);
+            (of.state, of.text)
+        };
+        let (undetermined, text) = state(0.09);
+        assert_eq!(undetermined, Confirmed::Undetermined);
+        assert!(
+            text.ends_with("but with it 9 % fewer of the requests are lost, whose times are in no mean without it"),
+            "{text}"
+        );
+        assert_eq!(state(0.04).0, Confirmed::NotConfirmed);
     }
 }
