@@ -45,6 +45,10 @@ const STUCK_TIMES: u64 = 10;
 /// Requests under way at the end beyond this share were never answered.
 const UNFINISHED: f64 = 0.01;
 
+/// The last of a burst that is answered evenly takes twice what half of it does; so much leaves room for one burst beside another.
+const BURST_QUANTILE: f64 = 0.95;
+const BURST_LAST: f64 = 2.5;
+
 /// The losses of a run, the weightiest kind first, none of them explained yet.
 pub(crate) fn losses<'f>(facts: &'f Facts<'_>) -> &'f [Loss] {
     facts.derived.losses.get_or_init(|| added_up(facts))
@@ -80,10 +84,6 @@ pub(crate) fn know_before(facts: &Facts<'_>, whole: &Facts<'_>, stretch: &Worse)
     rank(&mut losses);
     facts.derived.losses.get_or_init(|| losses);
 }
-
-/// The last of a burst that is answered evenly takes twice what half of it does; so much leaves room for one burst beside another.
-const BURST_QUANTILE: f64 = 0.95;
-const BURST_LAST: f64 = 2.5;
 
 fn added_up(facts: &Facts<'_>) -> Vec<Loss> {
     let all = [failed(facts), starved(facts), capacity(facts), slow(facts), waiting(facts)];

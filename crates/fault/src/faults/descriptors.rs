@@ -18,7 +18,7 @@ pub(crate) const KIND: Kind = Kind {
     name: "descriptors",
     takes: "WHO N|hard|more",
     example: "target 64",
-    does: "sets the limit of open descriptors of running processes; `hard`: as many as their hard limit allows; `more`: the same where that is four times as many, else far more than it",
+    does: "sets the limit of open descriptors of running processes; `hard`: as many as their hard limit allows; `more`: the same where that is four times as many, or more is not allowed; else far more than it",
     needs: "the process's own user, or CAP_SYS_RESOURCE",
     undone: Undoing::Back("both limits as they were"),
     parse: |words| {

@@ -149,7 +149,7 @@ pub struct Ran {
     pub diagnosis: Option<Diagnosis>,
     /// Who kept CPUs busy meanwhile.
     pub busy: Option<String>,
-    /// How many of its requests had no good reply, in a sentence without an end.
+    /// How many of its requests had no good reply, in a sentence without an end; of one that missed.
     pub failures: Option<String>,
     /// What the CPUs of the target's machine did meanwhile; `None`: it was not read.
     pub cores: Option<Cores>,
@@ -430,8 +430,11 @@ impl Runner<'_> {
         let options = Options { driver_reason: resolved.driver_reason, ..self.options.clone() };
         let under = under(&resolved.plan);
         let outcome = self.hands.put_on(resolved.plan, &options, watch)?;
-        if let Some(text) = diagnose::target_ended(&outcome.recording) {
-            self.ended = Some(format!("{text} {under}"));
+        match diagnose::target_ended(&outcome.recording) {
+            Some(text) => self.ended = Some(format!("{text} {under}")),
+            // It answers: somebody has started it again, or another of its processes does.
+            None if outcome.recording.totals.sum.counts.ok > 0 => self.ended = None,
+            None => {}
         }
         Ok(outcome)
     }
@@ -471,20 +474,23 @@ impl Runner<'_> {
 fn ran_of(axis: &Axis, trial: &Trial, outcome: &Outcome, judge: Judge, took_s: f64) -> Ran {
     let totals = &outcome.recording.totals;
     let load = axis.achieved(trial.load, totals);
+    let verdict = judge.cut_off();
+    let failures = Some(&outcome.recording).filter(|_| verdict == Verdict::Missed);
+    let failures = failures.and_then(diagnose::failures_in_words);
     let response = |quantile| totals.sum.latency.quantile(LatencyKind::Response, quantile).map(|figure| figure.ns);
     Ran {
         step: Step {
             asked: trial.load,
             load,
             took_s,
-            verdict: judge.cut_off(),
+            verdict,
             is_growing: judge.is_growing(),
             purpose: trial.purpose,
             blocks: judge.blocks,
         },
         diagnosis: Some(outcome.diagnosis.clone()),
         busy: diagnose::busy(&outcome.recording),
-        failures: diagnose::failures_in_words(&outcome.recording),
+        failures,
         cores: Cores::of(&outcome.recording),
         recorded_at: outcome.recorded_at.clone(),
         response_p50_ns: response(0.5),

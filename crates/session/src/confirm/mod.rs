@@ -91,6 +91,10 @@ pub fn confirm(spec: &Spec, options: &Options, follow: &mut dyn Follow) -> Resul
     let claim = Claim::of(spec.finding.explains.map(|explains| explains.of));
     let plan = short(&spec.plan, spec.length);
     let is_interrupted = || options.interrupted.load(Ordering::Relaxed);
+    // Before the first run, where whom it is done to is there already.
+    if spec.command.is_none() || !spec.toggle.is_of_target() {
+        planned(spec, spec.pid)?;
+    }
     let mut pairs = Vec::new();
     for number in 0..spec.pairs {
         let with_first = number % 2 == 1;
@@ -140,8 +144,8 @@ fn arm(
     Ok(outcome?)
 }
 
-/// Makes the remedy.
-fn make(spec: &Spec, pid: Option<u32>) -> Result<Begun, ConfirmError> {
+/// What the remedy would do, where it would do something and may.
+fn planned(spec: &Spec, pid: Option<u32>) -> Result<Vec<Deed>, ConfirmError> {
     if spec.toggle.is_of_target() && pid.is_none() {
         return Err(ConfirmError::NoProcess("none was named or found".to_owned()));
     }
@@ -152,7 +156,13 @@ fn make(spec: &Spec, pid: Option<u32>) -> Result<Begun, ConfirmError> {
     if let Some(Deed::Change(change)) = deeds.first().filter(|_| deeds.iter().all(is_there)) {
         return Err(ConfirmError::Nothing(format!("{} is {} already", change.name(), change.before())));
     }
-    Ok(Begun::make(&spec.journal, deeds, &mut |_| {}).map_err(MadeError::from)?)
+    deeds.iter().try_for_each(Deed::may).map_err(MadeError::from)?;
+    Ok(deeds)
+}
+
+/// Makes the remedy.
+fn make(spec: &Spec, pid: Option<u32>) -> Result<Begun, ConfirmError> {
+    Ok(Begun::make(&spec.journal, planned(spec, pid)?, &mut |_| {}).map_err(MadeError::from)?)
 }
 
 /// The recording's load, shorter, and with less patience.

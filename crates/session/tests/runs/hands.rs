@@ -49,6 +49,8 @@ struct Generators {
     /// From so many connections on that ask as fast as it answers, the server ends, and is not there any more.
     ends_at: u32,
     has_ended: bool,
+    /// For the next load it is there again.
+    is_back: bool,
 }
 
 impl Generators {
@@ -68,6 +70,7 @@ impl Generators {
             gives: false,
             ends_at: u32::MAX,
             has_ended: false,
+            is_back: false,
         }
     }
 }
@@ -108,7 +111,7 @@ impl Hands for Generators {
             (interval.start_ns, interval.end_ns) = (tick * plan.tick_ns, (tick + 1) * plan.tick_ns);
             let requests = (per_s * plan.tick_ns as f64 / 1e9).round() as u64;
             (interval.counts.started, interval.counts.ok) = (requests, requests);
-            if self.asked.len() > self.gone_from || self.has_ended {
+            if self.asked.len() > self.gone_from || (self.has_ended && (ends_now || !self.is_back)) {
                 (interval.counts.ok, interval.counts.failed) = (0, requests);
             }
             let response_ns = if per_s > self.late_from_per_s { 500_000_000 } else { 1_000_000 };
@@ -392,6 +395,13 @@ fn a_server_that_ends_before_the_search_is_said_to_have_ended_and_under_what() {
     let (found, _) = try_search(Spec { settles, ..spec(None) }, &mut ends_at(100)).unwrap();
     let Ended::Disturbed { why, .. } = &found.ended else { panic!("{:?}", found.ended) };
     assert_eq!(*why, format!("the server takes no connection any more ({})", said.replace("50", "100")));
+    // One that is there again, and is gone later, did not go of that.
+    let mut again = Generators { is_back: true, gone_from: 1, ..ends_at(100) };
+    let (found, _) =
+        try_search(Spec { settles: Settles { connections: true, ..Settles::default() }, ..spec(None) }, &mut again)
+            .unwrap();
+    let Ended::Disturbed { why, .. } = &found.ended else { panic!("{:?}", found.ended) };
+    assert_eq!(why, "the server takes no connection any more (nothing in time)");
 }
 
 /// One that is gone misses no objective, and so there is no line between what it held and what it was not there for.
