@@ -175,6 +175,11 @@ fn who_does_not_echo_is_no_server_that_mixes_up_its_buffers() {
         "nothing came back as it was sent (all 6,400 failed, corrupted-reply): the target is no echo server, or changes every message"
     );
     assert_eq!(finding, None);
+    // Half of them were reset: who is no echo server does not do that.
+    let half =
+        closed().each(|s| (s.ok, s.failed) = (0, vec![(ErrorKind::CorruptedReply, 320), (ErrorKind::Reset, 320)]));
+    let text = diagnose(&half.with(|b| b.plan.workload = echo(128)).recording()).gives.unwrap().text;
+    assert!(!text.contains("no echo server"), "{text}");
     // One that came back, and it is.
     assert_eq!(first(|| echo(128), 1).1.as_deref(), Some("corrupted-reply"));
     assert_eq!(first(|| http1(get()), 0).1.as_deref(), Some("corrupted-reply"));

@@ -140,6 +140,21 @@ fn requests_of_a_burst_are_told_to_be_served_so_many_at_a_time() {
 }
 
 #[test]
+fn of_bursts_that_are_neither_even_nor_alike_nothing_is_said() {
+    let neither = [
+        ("some are quick, and all others alike", of_bursts(|n| if n < 15 { 4.0 } else { 40.0 }, 0.01)),
+        (
+            "evenly, but the quickest was not alone",
+            of_bursts(|n| [30.0, 50.0, 100.0, 150.0, 180.0][(n / 20) as usize], 0.01),
+        ),
+    ];
+    for (what, text) in neither {
+        assert!(text.contains("in the target on average"), "{what}: {text}");
+        assert!(!text.contains("they wait for each other") && !text.contains("by itself"), "{what}: {text}");
+    }
+}
+
+#[test]
 fn a_burst_whose_last_take_far_longer_has_slow_requests() {
     let is_slow = |took_ms: fn(u64) -> f64| judged(took_ms, 0.01).losses.iter().any(|loss| loss.kind == LossKind::Slow);
     // Evenly up to three quarters; the rest far beyond their turn.
