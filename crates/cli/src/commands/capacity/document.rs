@@ -19,9 +19,6 @@ use std::path::Path;
 /// A search's file is no longer than this, bytes.
 pub const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// A cause of less than this of what was lost is a part of what gives.
-const MOST: f64 = 0.5;
-
 /// What stays the same while a search goes.
 #[derive(Debug, Clone)]
 pub struct About {
@@ -91,8 +88,7 @@ fn objectives(all: &[Objective]) -> Vec<shown::Objective> {
 pub fn document(about: &About, search: &Search, ran: &[Ran], ended: Option<&Ended>, took_s: f64) -> shown::Document {
     let line = search.line();
     let found = gives(ran, &line);
-    let is_part = |gives: &Gives| gives.finding.explains.is_some_and(|explains| explains.share < MOST);
-    let is_open = found.as_ref().is_none_or(is_part);
+    let is_open = found.as_ref().is_none_or(Gives::is_part);
     let own = own_limit(ran, &line).filter(|_| is_open);
     let (held, missed) = at_line(ran, &line);
     let sides: Vec<&Ran> = held.into_iter().chain(missed).collect();

@@ -9,6 +9,12 @@ use super::super::live::Ran;
 use super::super::search::Line;
 use model::finding::{About, Diagnosis, Finding, Severity, Status};
 
+/// A cause of less than this of what was lost is a part of what gives.
+const MOST: f64 = 0.5;
+/// Whoever wants a CPU that is not to be had makes requests wait for each other by that: there is nothing else to be looked for in the server.
+const OF_CPU: [&str; 6] =
+    ["neighbour", "cpu-contention", "cpu-throttled", "cpu-saturated", "single-thread-bound", "at-its-limit"];
+
 /// A finding, and whether it came with the load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gives {
@@ -18,6 +24,14 @@ pub struct Gives {
     pub is_new: bool,
     /// The missed load at which it was found, where that is not the lowest.
     pub at: Option<f64>,
+}
+
+impl Gives {
+    /// Whether it explains a part only, so that what is seen of the rest tells more.
+    pub fn is_part(&self) -> bool {
+        let is_small = self.finding.explains.is_some_and(|explains| explains.share < MOST);
+        is_small && !OF_CPU.contains(&&*self.finding.id)
+    }
 }
 
 /// The steps on either side of the line: of the highest load that held, and of the lowest that missed.
@@ -68,7 +82,7 @@ fn ids(diagnosis: &Diagnosis) -> Vec<&str> {
 mod tests {
     use super::super::super::search::{Purpose, Step};
     use super::*;
-    use model::finding::{Standing, WhatGives};
+    use model::finding::{Explains, LossKind, Standing, WhatGives};
 
     fn finding(id: &str) -> Finding {
         Finding {
@@ -128,6 +142,16 @@ mod tests {
         };
         assert_eq!(said(Severity::Info), None);
         assert_eq!(said(Severity::Warning).as_deref(), Some("beside"));
+    }
+
+    #[test]
+    fn a_cause_of_the_smaller_part_leaves_room_for_what_is_seen_but_not_where_a_cpu_is_wanted() {
+        let is_part = |id: &str, share: f64| {
+            let explains = Some(Explains { of: LossKind::Slow, share, low: share, high: share });
+            Gives { finding: Finding { explains, ..finding(id) }, is_new: true, at: None }.is_part()
+        };
+        assert!(is_part("nagle-delayed-ack", 0.2) && !is_part("nagle-delayed-ack", 0.6));
+        assert!(!is_part("neighbour", 0.2) && !is_part("cpu-throttled", 0.2) && !is_part("at-its-limit", 0.2));
     }
 
     #[test]
