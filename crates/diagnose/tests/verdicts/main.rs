@@ -20,6 +20,7 @@ mod first_round;
 mod held;
 mod locks;
 mod part_way;
+mod protocols;
 mod recovery;
 mod remote;
 mod rules;
