@@ -44,6 +44,9 @@ pub const AGAIN_AFTER: Duration = Duration::from_millis(200);
 pub const WHO_FOR: Duration = Duration::from_millis(250);
 /// How long one agent's answer is waited for.
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(3);
+/// Before a burst, the clock of an agent that did not answer is asked again after so long: time to read what a thousand agents said
+/// within [`ANSWER_WITHIN`].
+pub const ASK_AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// How long an agent waits for the next word of a run that it has agreed to, until it is free again.
 pub const AGREED_FOR: Duration = Duration::from_secs(60);
 /// How long agents may take to be ready, until the run is given up.

@@ -7,11 +7,12 @@ use super::follow::{Follower, Known};
 use super::moments;
 use crate::clock;
 use crate::error::AgentsError;
-use crate::limits::{RELEASE_AFTER, RELEASE_ROUND_TRIPS};
+use crate::limits::{ASK_AGAIN_AFTER, RELEASE_AFTER, RELEASE_ROUND_TRIPS};
 use crate::message::{Moments, write};
 use crate::subject;
 use model::plan::Pace;
 use remote::monotonic_ns;
+use std::time::Instant;
 
 /// What was released so far.
 #[derive(Debug, Default)]
@@ -20,6 +21,8 @@ pub(super) struct Released {
     pub(super) rounds: u32,
     /// The moments of two agents, at any of them, were one to within that, nanoseconds; `None`: of fewer than two.
     pub(super) bound_ns: Option<u64>,
+    /// Not before then are the clocks asked again, as somebody's did not answer.
+    ask_again: Option<Instant>,
 }
 
 impl Released {
@@ -48,8 +51,15 @@ impl Follower {
             return Ok(());
         }
         let names = self.agents.iter().filter(is_awaited).map(|known| known.share.agent.clone()).collect();
-        // One that does not answer is asked again, until it is lost.
-        let Ok(clocks) = clock::measure_all(&self.link, names).await else { return Ok(()) };
+        if self.released.ask_again.is_some_and(|at| Instant::now() < at) {
+            return Ok(());
+        }
+        // One that does not answer is asked again, until it is lost. That is seen in what the others say meanwhile, which nobody reads
+        // while it is asked: without a pause, each try would leave more to be read than is read between two.
+        let Ok(clocks) = clock::measure_all(&self.link, names).await else {
+            self.released.ask_again = Some(Instant::now() + ASK_AGAIN_AFTER);
+            return Ok(());
+        };
         let furthest_ns = clocks.iter().map(|(_, clock)| clock.bound_ns.saturating_mul(2)).max().unwrap_or(0);
         let ahead_ns = furthest_ns.saturating_mul(u64::from(RELEASE_ROUND_TRIPS)) + RELEASE_AFTER.as_nanos() as u64;
         let release = moments(&clocks, monotonic_ns().saturating_add_unsigned(ahead_ns));

@@ -84,3 +84,26 @@ fn an_agent_that_was_taken_for_lost_releases_no_burst_of_its_own() {
     let log = || std::fs::read_to_string(place.file("far.log")).unwrap();
     wait_until("it has ended its load", || log().contains("without it, as they took it for lost"));
 }
+
+/// Each try to lay a clock beside another takes seconds where nobody answers, in which the others' ticks go on coming.
+#[test]
+fn an_agent_that_is_cut_off_once_it_is_ready_is_lost_all_the_same() {
+    let Some(nats) = nats() else { return };
+    let place = Place::new(&nats.url());
+    let server = serve_http(&[]);
+    let way = Way::to(nats.address());
+    let near = place.agent("near", &["--cores", "1"]);
+    let _far = place.agent_by("far", &way.url);
+    let load = begin(&place, &server.url, "2", "16", &["--lost-after", "4s"]);
+    place.until_running("far");
+    near.signal(19);
+    std::thread::sleep(Duration::from_millis(1200));
+    // It is ready for the next burst, and has said so.
+    way.cut(true);
+    near.signal(18);
+    let run = place.ended(load);
+    let document = run.json();
+    let of = |name: &str| generators(&document).into_iter().find(|one| one["name"] == name).unwrap();
+    assert_eq!(count(&of("near"), "/requests"), 16 * 6, "{:#}", document["generators"]);
+    assert_eq!(document["generators"]["shortfalls"][0]["name"], "far");
+}

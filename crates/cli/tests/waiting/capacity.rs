@@ -237,7 +237,10 @@ fn a_line_of_the_loads_own_connections_is_said_to_be_that() {
         assert!((500.0..=667.0).contains(&figure(&own["at_most_per_s"])), "{own}");
         assert_eq!(of_twenty["gives"], Value::Null);
         let shown = plimsoll(&["report", path]).stdout;
-        assert!(shown.contains("Gives first the load's own 20 connections: each request takes 30."), "{shown}");
+        let each = shown.split("Gives first the load's own 20 connections: each request takes ").nth(1);
+        // What the reply sleeps, and what waking it takes on a machine that others use.
+        let each_ms: Option<f64> = each.and_then(|rest| rest.split(" ms").next()?.parse().ok());
+        assert!(each_ms.is_some_and(|ms| (30.0..40.0).contains(&ms)), "{shown}");
     });
 }
 

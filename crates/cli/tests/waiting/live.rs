@@ -215,7 +215,14 @@ fn what_is_ordered_is_done_and_only_from_the_page_itself() {
     assert_eq!((&profile[0]["from_per_s"], &profile[1]["from_per_s"]), (&200.0.into(), &600.0.into()), "{profile:?}");
     let intervals = document["intervals"].as_array().unwrap();
     let most = intervals.iter().filter_map(|one| one["requests"].as_u64()).max().unwrap();
-    assert!((540..=1300).contains(&most), "an interval after the change: {most}");
+    assert!(most >= 540, "an interval after the change: {most}");
+    // What a machine that stands still for a moment catches up with in one interval is none too many in all of them.
+    let number = |of: &serde_json::Value| of.as_f64().unwrap();
+    let last = intervals.last().unwrap();
+    let (ended_s, first_s) = (number(&last["t_s"]) + number(&last["length_s"]), number(&profile[0]["for_ns"]) / 1e9);
+    let due = 200.0 * first_s + 600.0 * (ended_s - first_s);
+    let all: u64 = intervals.iter().filter_map(|one| one["requests"].as_u64()).sum();
+    assert!(all as f64 <= due + 10.0, "{all} of {due}");
 }
 
 #[test]

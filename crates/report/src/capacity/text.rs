@@ -84,7 +84,7 @@ pub(crate) fn instead(document: &Document) -> Option<String> {
 pub(crate) fn seen(document: &Document) -> Option<String> {
     let Some(own) = &document.own_connections else { return document.unexplained.clone() };
     Some(format!(
-        "the load's own {} connections: each request takes {}, at the line and beyond it, so that they carry {} requests/s at most, whatever the server could: more of them (-c) tell",
+        "the load's own {} connections: each request takes {}, at the line and beyond it, so that they carry some {} requests/s, whatever the server could: more of them (-c) tell",
         whole(f64::from(own.connections)),
         show_duration_ns(1e3 * own.each_us),
         whole(own.at_most_per_s)

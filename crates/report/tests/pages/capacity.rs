@@ -86,7 +86,7 @@ fn what_stands_in_the_place_of_a_cause_is_what_was_seen() {
     let own = OwnConnections { connections: 50, each_us: 30_500.0, at_most_per_s: 1_639.3 };
     let (line, page) = gives(&Document { own_connections: Some(own), ..untold.clone() });
     assert!(line.contains("the load's own 50 connections: each request takes 30.5 ms"), "{line}");
-    assert!(line.contains("they carry 1,639 requests/s at most") && page.contains("own 50 connections"), "{line}");
+    assert!(line.contains("they carry some 1,639 requests/s, ") && page.contains("own 50 connections"), "{line}");
     // Beside a cause that explains a part.
     let beside = Document { gives: crate::common::answers::search().gives, ..seen.clone() };
     let mut out = Vec::new();
