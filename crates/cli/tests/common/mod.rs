@@ -5,7 +5,9 @@
 use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 use testkit::nginx::Nginx;
 use testkit::process::Guard;
 
@@ -168,21 +170,71 @@ pub fn full_pipe() -> (PipeReader, PipeWriter) {
 /// The hypervisor's share of the machine's time beyond which threads stand still for seconds, whatever is tested.
 const STOLEN_MAX: f64 = 0.2;
 
+/// The share of a test's time in which nothing ran at all beyond which the same is so. A paused machine need not say that it was.
+const PAUSED_MAX: f64 = 0.05;
+
 /// Runs a test that looks at when things happen, up to three times: others may have had the CPUs. What is broken fails each
-/// time. It is skipped, with the reason, where the hypervisor had the machine the last time too.
+/// time. It is skipped, with the reason, where the hypervisor had the machine the last time too, or it stood still.
 pub fn in_three(test: impl Fn()) {
     for left in (0..3).rev() {
-        let before = cpu_times();
+        let (before, pauses) = (cpu_times(), Pauses::begin());
         let Err(panic) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(&test)) else { return };
         if left > 0 {
             continue;
         }
         let (all, stolen) = cpu_times();
-        let share = (stolen - before.1) / (all - before.0).max(1.0);
-        if share <= STOLEN_MAX {
+        let (share, paused) = ((stolen - before.1) / (all - before.0).max(1.0), pauses.share());
+        if share <= STOLEN_MAX && paused <= PAUSED_MAX {
             std::panic::resume_unwind(panic);
         }
-        testkit::skip(&format!("failed three times, and the hypervisor took {:.0} % of the machine", 100.0 * share));
+        testkit::skip(&format!(
+            "failed three times, and the hypervisor took {:.0} % of the machine, and for {:.0} % of the time nothing ran",
+            100.0 * share,
+            100.0 * paused
+        ));
+    }
+}
+
+/// Watches for how long nothing runs: a thread that hardly does anything has a CPU within some milliseconds even on a machine whose
+/// CPUs are all taken, and does not when the machine is paused.
+struct Pauses {
+    is_over: Arc<AtomicBool>,
+    began: Instant,
+    watch: Option<std::thread::JoinHandle<Duration>>,
+}
+
+impl Pauses {
+    const SLEEP: Duration = Duration::from_millis(10);
+    /// A sleep that lasts so much longer was a pause.
+    const LATE: Duration = Duration::from_millis(100);
+
+    fn begin() -> Self {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let end = Arc::clone(&is_over);
+        let watch = std::thread::spawn(move || {
+            let mut paused = Duration::ZERO;
+            while !end.load(Ordering::Relaxed) {
+                let slept = Instant::now();
+                std::thread::sleep(Self::SLEEP);
+                let late = slept.elapsed().saturating_sub(Self::SLEEP);
+                paused += if late > Self::LATE { late } else { Duration::ZERO };
+            }
+            paused
+        });
+        Pauses { is_over, began: Instant::now(), watch: Some(watch) }
+    }
+
+    /// The share of the time since it began.
+    fn share(mut self) -> f64 {
+        self.is_over.store(true, Ordering::Relaxed);
+        let paused = self.watch.take().map_or(Duration::ZERO, |watch| watch.join().unwrap());
+        paused.as_secs_f64() / self.began.elapsed().as_secs_f64()
+    }
+}
+
+impl Drop for Pauses {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
     }
 }
 

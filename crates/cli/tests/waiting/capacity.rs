@@ -35,7 +35,7 @@ fn the_limit_of_a_pool_is_found() {
             figure(&run.json()["achieved"]["rate_per_s"])
         };
         let before = kept_busy();
-        let run = search(&server.url, &["--slo", "p95 < 100 ms", "--time", "30s", "--precision", "4%"]);
+        let run = search(&server.url, &["--slo", "p95 < 100 ms", "--time", "45s", "--precision", "4%"]);
         let after = kept_busy();
         let (least, most) = (before.min(after), before.max(after));
         run.assert_exit(0);
@@ -43,10 +43,11 @@ fn the_limit_of_a_pool_is_found() {
         let found = &document["capacity"];
         let (low, line, high) = (figure(&found["low"]), figure(&found["load_line"]), figure(&found["high"]));
         assert!(low <= line && line <= high, "{found:#}");
-        // What it does when it is kept busy is its limit, which the tests beside this one may lower for a while.
+        // What it does when it is kept busy is its limit, which the tests beside this one may lower for a while: then, and not in the
+        // search, or the other way round.
         assert!(most <= LIMIT_PER_S, "{most}");
-        assert!(low <= 1.02 * most && high >= 0.95 * least, "{least} to {most}: {found:#}");
-        assert!(line >= 0.92 * least && line <= 1.03 * most, "{least} to {most}: {found:#}");
+        assert!(low <= 1.02 * LIMIT_PER_S && high >= 0.95 * least, "{least} to {most}: {found:#}");
+        assert!(line >= 0.92 * least && line <= 1.03 * LIMIT_PER_S, "{least} to {most}: {found:#}");
         assert_eq!((&found["unit"], &found["slo"]), (&"requests/s".into(), &"p95 < 100 ms".into()));
         let steps = document["steps"].as_array().unwrap();
         assert!(steps.iter().all(|step| Path::new(step["recording"].as_str().unwrap()).extension().is_some()));
