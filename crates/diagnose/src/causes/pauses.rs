@@ -2,6 +2,7 @@
 //! generator, and that were not the generator's own. Left out are those in which only requests were under way that never got a reply,
 //! as the target had nothing to do then; and those that held nobody up, as each request takes longer than that by itself.
 
+use crate::explain::ledger::LateWithin;
 use crate::explain::standstill::was_looked_on;
 use crate::explain::waits::account;
 use crate::facts::{Facts, duration};
@@ -46,6 +47,8 @@ const ALL_NEW: f64 = 0.95;
 const SOME_OLD: f64 = 0.5;
 /// So much of the slow requests' time in pauses is most of it.
 const MOST_SLOW: f64 = 0.5;
+/// The same of those that were late by far.
+const MOST_LATE: f64 = 0.7;
 /// In so many of them the generator must have run.
 const LOOKED_ON_MIN: f64 = 0.9;
 /// The rest of a pause begins within this part of what of it has passed.
@@ -240,7 +243,16 @@ pub(crate) fn slow_share(facts: &Facts<'_>) -> f64 {
         .map_or(pauses.share, |account| account.share(Wait::Pause).share + account.share(Wait::Collector).share)
 }
 
-/// Pauses in which most of the slow requests' time lay, for the first line of who does not know what held the target.
+impl Pauses {
+    /// The share of all requests' time that they stood in them, 0..=1.
+    fn time(&self, facts: &Facts<'_>) -> f64 {
+        let service = facts.latency(Kind::Service);
+        let stood_ns: f64 = self.all.iter().map(|gap| gap.length_ns() as f64 * gap.in_flight as f64).sum();
+        stood_ns / (service.mean() * service.len() as f64).max(1.0)
+    }
+}
+
+/// Pauses in which most of the slow requests' time lay, or of those that were late by far, for the first line of who does not know what held the target.
 pub(crate) struct Stood {
     /// What was seen, in words.
     pub(crate) text: String,
@@ -251,10 +263,12 @@ pub(crate) struct Stood {
 }
 
 impl Stood {
-    /// `None`: there were none, or most of the slow requests' time was elsewhere.
+    /// `None`: there were none, or most of that time was elsewhere.
     pub(crate) fn of(facts: &Facts<'_>) -> Option<Self> {
         let pauses = pauses(facts)?;
-        let share = Some(slow_share(facts)).filter(|share| *share >= MOST_SLOW)?;
+        // Of a machine whose cores are all taken many are late by a turn, and few stand for long: it is those that somebody looks for.
+        let are_late = || LateWithin::of(facts).is_some_and(|late| pauses.time(facts) >= MOST_LATE * late.time);
+        let share = Some(slow_share(facts)).filter(|share| *share >= MOST_SLOW || are_late())?;
         let looked_on = pauses.all.iter().filter(|gap| was_looked_on(gap)).count() as f64;
         let text = format!(
             "nobody was answered {} times, for {} at a time (median), while several requests waited",

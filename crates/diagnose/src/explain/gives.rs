@@ -18,7 +18,7 @@ use self::shares::{
     rest_beside, share_of,
 };
 use super::ledger::is_of_time;
-use super::run_queue::{Waited, is_for_a_turn};
+use super::run_queue::{Waited, is_for_a_turn, is_full_of_it};
 use super::standstill::{Standstill, stopped_again, stopped_process};
 use crate::causes::{cpu_throttled, deaths::ends_all_along, pauses::Stood};
 use crate::facts::{Facts, FirstRound, duration, percent};
@@ -264,6 +264,15 @@ pub fn gives(
         // What is full is no cause of some being later than others, and yet what gives first: whoever looks for one has to know it before.
         let full = limit.or(named).zip(named).filter(|_| is_told && is_of_time(loss.kind));
         let full = full.map(|(limit, named)| (if named.id == ALL_CORES { named } else { limit }, named));
+        // With no core left, how long all of a closed loop wait is settled by what each costs; whose turn it is, by the target.
+        let is_in_line = is_bare && kinds.is_none() && loss.kind == LossKind::Slow && is_for_cores(facts);
+        if let Some((full, named)) = full.filter(|_| is_in_line) {
+            let text = format!(
+                "{}, so requests wait in it for a core, and not all as long: {seen}{befell}{ended}",
+                full.title
+            );
+            return says(Standing::AtItsLimit, text, Some(named));
+        }
         let text = format!("{seen}; {why}{next}{beside}{meanwhile}{befell}{ended}");
         return match (full, room) {
             (Some((full, named)), _) if is_bare && is_full_of_itself(facts) => {
@@ -342,6 +351,11 @@ fn is_full_of_itself(facts: &Facts<'_>) -> bool {
     is_worker || is_machine
 }
 
+/// Whether as many ask as it can serve, of a target that has nearly all of its machine, and that is full.
+fn is_for_cores(facts: &Facts<'_>) -> bool {
+    matches!(facts.recording.plan.pace, Pace::Closed { .. }) && is_full_of_it(facts)
+}
+
 /// Of bursts: that their requests wait for the work at those before them, where that is all they wait for.
 fn worked_through(facts: &Facts<'_>) -> Option<String> {
     let (work_ns, half) = (facts.cpu_ns_per_request()?, facts.latency(Kind::Response));
@@ -369,7 +383,7 @@ fn below_its_limit(demand: f64) -> String {
 /// CPU, beside this generator or for threads of its own. It is said, and yet is not what gives.
 fn room_beside(facts: &Facts<'_>, losses: &[Loss], waited: Option<Waited<'_>>) -> Option<f64> {
     let [slow] = losses else { return None };
-    let is_slow = slow.kind == LossKind::Slow && is_for_a_turn(slow);
+    let is_slow = slow.kind == LossKind::Slow && is_for_a_turn(facts, slow);
     let is_for_a_cpu = waited.is_some_and(|waited| waited.is_much());
     let demand = facts.busiest_demand().filter(|demand| *demand < DEMAND_FULL.value);
     demand.filter(|_| is_slow && (slow.share < LITTLE_SLOW.value || is_for_a_cpu))

@@ -17,7 +17,7 @@ use crate::causes::cpu_contention::is_contended;
 use crate::causes::packet_loss::is_lossy;
 use crate::causes::pauses::slow_share;
 use crate::causes::slow_path::is_seen_in_target;
-use crate::facts::{Facts, FirstRound, SLOW_BY_NS, duration, percent};
+use crate::facts::{Facts, FirstRound, SLOW_BY_NS, TURN_NS, duration, percent};
 use crate::segments::worse::Worse;
 use crate::thresholds;
 use model::ErrorKind;
@@ -25,6 +25,7 @@ use model::finding::{Explains, Finding, Loss, LossKind, Status};
 use model::latency::Kind;
 use model::plan::Pace;
 use model::slow::SlowTime;
+use model::split::SplitRequest;
 use model::units::show_grouped;
 
 /// The generator's own limits: no loss of the target's.
@@ -39,6 +40,12 @@ const CAPACITY: f64 = 0.05;
 const OF_CLIENTS: f64 = 0.3;
 /// So much of the slow requests' time must lie in pauses of all of them.
 const IN_PAUSES: f64 = 0.5;
+/// They were late by so many times what the generator looked away at the longest.
+const LATE_TIMES: f64 = 3.0;
+/// So many times as many were slow, most of them by little.
+const MORE_SLOW: f64 = 2.0;
+/// Where more than this of all time is in them, they are what half of the requests wait behind.
+const LATE_MOST: f64 = 0.6;
 /// One that is so old, and so many times older than nearly all that ended, is stuck.
 const STUCK_NS: u64 = 1_000_000_000;
 const STUCK_TIMES: u64 = 10;
@@ -184,7 +191,9 @@ fn slow(facts: &Facts<'_>) -> Option<Loss> {
     if kinds.slow_count < SLOW_MIN || !(is_targets(facts) || is_lossy(facts) || is_at_rest()) {
         return None;
     }
-    Some(loss(LossKind::Slow, share, slow_in_words(facts, share)))
+    let few = LateWithin::of(facts).filter(|late| MORE_SLOW * late.requests < kinds.slow);
+    let few = few.map_or(String::new(), |late| late.said());
+    Some(loss(LossKind::Slow, share, format!("{}{few}", slow_in_words(facts, share))))
 }
 
 /// Whether the requests of bursts are answered in their turn, and hardly one takes longer than the last of a burst must: that later ones take longer
@@ -250,9 +259,73 @@ fn is_targets(facts: &Facts<'_>) -> bool {
                 || served_ns >= OF_CLIENTS * service.mean()
                 || slow_share(facts) >= IN_PAUSES
                 || unread_ns.is_some_and(|ns| ns >= SLOW_BY_NS)
+                || (was_not_looked_at(facts) && LateWithin::of(facts).is_some())
         }
         _ => true,
     }
+}
+
+/// Requests of a load that stays within this machine which were late by far more than its generator ever looked away, and than a turn of the
+/// scheduler. There is no path, so they were late in the target, though the kernel's windows need not have seen it: what is late together, now and
+/// then, falls between those.
+pub(crate) struct LateWithin {
+    /// By so much and more, nanoseconds.
+    by_ns: f64,
+    /// Of all requests, 0..=1.
+    requests: f64,
+    /// Of all time, that by which they were late, 0..=1.
+    pub(crate) time: f64,
+}
+
+impl LateWithin {
+    /// `None`: they took less of the time than is a loss.
+    pub(crate) fn of(facts: &Facts<'_>) -> Option<Self> {
+        let looked_away_ns = facts.rows.iter().map(|row| row.gauges.reap_delay_ns_max).max().unwrap_or(0) as f64;
+        let service = facts.latency(Kind::Service);
+        if !facts.is_loopback() || service.is_empty() {
+            return None;
+        }
+        let half_ns = service.value_at_quantile(0.5) as f64;
+        let by_ns = TURN_NS.max(LATE_TIMES * looked_away_ns);
+        let late =
+            service.iter_recorded().map(|(ns, count)| (ns as f64 - half_ns, count)).filter(|(ns, _)| *ns > by_ns);
+        let (count, ns) =
+            late.fold((0.0, 0.0), |(all, sum), (ns, count)| (all + count as f64, sum + ns * count as f64));
+        let all = service.len() as f64;
+        let late = LateWithin { by_ns, requests: count / all, time: ns / (service.mean() * all).max(1.0) };
+        (late.time >= thresholds::SLOW_TIME.value).then_some(late)
+    }
+
+    /// Behind how many were slow, which are many more where most of them were late by a turn.
+    fn said(&self) -> String {
+        format!(
+            ", {} in the {} that were late by {} and more",
+            percent(self.time),
+            percent(self.requests),
+            duration(self.by_ns)
+        )
+    }
+}
+
+/// Whether the kernel looked in windows only, and none of those that were late by far was in one.
+fn was_not_looked_at(facts: &Facts<'_>) -> bool {
+    let split = &facts.recording.split;
+    let service = facts.latency(Kind::Service);
+    let half_ns = if service.is_empty() { 0 } else { service.value_at_quantile(0.5) };
+    let is_late = |one: &SplitRequest| {
+        one.passage.is_ok() && one.request.service_ns().is_some_and(|ns| ns as f64 > half_ns as f64 + TURN_NS)
+    };
+    facts.recording.totals.in_windows.is_some() && !split.known().any(is_late)
+}
+
+/// Of a closed loop: whether the cores of its machine were all taken whenever such late ones did not keep it from asking. Half of the
+/// requests wait for a core then, as in any closed loop at its limit, though over the whole run cores stand idle.
+fn is_full_between(facts: &Facts<'_>) -> bool {
+    let busy = facts.host.map_or(0.0, |host| 1.0 - host.idle_cores / host.cores.max(1.0));
+    let is_closed = matches!(facts.recording.plan.pace, Pace::Closed { .. });
+    let is_full =
+        |late: LateWithin| late.time <= LATE_MOST && busy >= thresholds::DEMAND_FULL.value * (1.0 - late.time);
+    is_closed && LateWithin::of(facts).is_some_and(is_full)
 }
 
 fn waiting(facts: &Facts<'_>) -> Option<Loss> {
@@ -270,7 +343,7 @@ fn waiting(facts: &Facts<'_>) -> Option<Loss> {
     let beyond_ns = in_target_ns - queueing_ns;
     let is_long =
         beyond_ns > thresholds::WAITING_NS.value && in_target_ns > thresholds::WAITING_TIMES.value * queueing_ns;
-    if demand >= thresholds::DEMAND_FULL.value || !is_long {
+    if demand >= thresholds::DEMAND_FULL.value || !is_long || is_full_between(facts) {
         return None;
     }
     let text = format!(

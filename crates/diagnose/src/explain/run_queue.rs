@@ -4,6 +4,7 @@
 //! time. `cpu-contention` blames others for that, and here are none. It is not proved which requests waited with the thread, so it
 //! is no finding: it is said beside that the cause is not known, or that the machine is full, where the times fit.
 
+use super::ledger::LateWithin;
 use crate::causes::{at_its_limit, cpu_throttled};
 use crate::facts::{Facts, Host, TURN_NS, duration, percent};
 use crate::thresholds::{DEMAND_FULL, NEIGHBOURS, THREAD_WAIT};
@@ -21,9 +22,9 @@ const SHORT_MIN: f64 = 0.5;
 /// says nothing of what each of them waited for.
 const IN_LINE: f64 = 0.9;
 
-/// Whether slow requests were late by no more than a turn of the scheduler, on average.
-pub(super) fn is_for_a_turn(slow: &Loss) -> bool {
-    slow.time.as_ref().is_some_and(|time| time.excess_us * 1e3 <= TURN_NS)
+/// Whether slow requests were late by no more than a turn of the scheduler, on average, and not some by far more.
+pub(super) fn is_for_a_turn(facts: &Facts<'_>, slow: &Loss) -> bool {
+    slow.time.as_ref().is_some_and(|time| time.excess_us * 1e3 <= TURN_NS) && LateWithin::of(facts).is_none()
 }
 
 /// Whether nearly all of their time was spent in line, and the target or its machine was full.
@@ -35,7 +36,7 @@ fn is_line_before_full(facts: &Facts<'_>, slow: &Loss) -> bool {
 }
 
 /// Whether the machine is full, and of the target's own work: whatever it does then waits for that.
-fn is_full_of_it(facts: &Facts<'_>) -> bool {
+pub(super) fn is_full_of_it(facts: &Facts<'_>) -> bool {
     let is_most = |host: Host| facts.target_cores.is_some_and(|used| used >= MOST_CORES * host.cores);
     at_its_limit::is_machine_full(facts) && facts.host.is_some_and(is_most)
 }
@@ -54,7 +55,7 @@ impl<'f> Waited<'f> {
     /// The thread that waited most, where slow requests are the loss, may be slow for that, and no stranger nor quota held it up.
     pub(super) fn of(facts: &'f Facts<'_>, losses: &[Loss]) -> Option<Self> {
         let slow = losses.iter().find(|loss| loss.kind == LossKind::Slow)?;
-        let is_late = is_for_a_turn(slow) || is_line_before_full(facts, slow);
+        let is_late = is_for_a_turn(facts, slow) || is_line_before_full(facts, slow);
         let is_full_of_it = is_full_of_it(facts);
         let strangers: f64 = facts.strangers().map(|neighbour| neighbour.cores).sum();
         let is_others = strangers >= NEIGHBOURS.value || cpu_throttled::stops(facts).is_some();

@@ -435,6 +435,7 @@ fn a_machine_is_full_of_threads_that_wait_though_a_core_idles_for_moments() {
     assert_eq!(with(0.3, 0.28), Status::Supported, "14 % idle, and more than a thread waits all the time");
     assert_eq!(with(0.3, 0.5), Status::Refuted, "a quarter idles");
     assert_eq!(with(0.1, 0.28), Status::Refuted, "hardly a thread waits");
+    assert_eq!(with(0.2, 0.28), Status::Supported, "far more want a core than stand idle");
 }
 
 #[test]

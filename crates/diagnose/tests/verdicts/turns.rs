@@ -127,6 +127,6 @@ fn waiting_for_a_cpu_with_cores_left_is_no_limit_and_a_line_before_a_full_machin
     joint.capsule.generators = Some(not_valid_for(&[("near", ""), ("slow", "generator-starved")]));
     let joint = diagnose(&joint).gives.unwrap().text;
     assert!(joint.starts_with("sound: ") && joint.contains("; generator 'slow' was kept from running"), "{joint}");
-    let few = waits(3_000_000, vec![(0.15, 0.1); 8], 0.3);
+    let few = waits(3_000_000, vec![(0.15, 0.07); 8], 0.3);
     assert_ne!(few.standing, Standing::AtItsLimit, "hardly any wait, and cores are idle: {few:?}");
 }
