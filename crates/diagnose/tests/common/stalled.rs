@@ -18,7 +18,18 @@ pub fn pausing(recording: Recording, at_ms: &[u64], length_ms: u64) -> Recording
 }
 
 /// The same, of which the generator may have made such a share itself.
-pub fn pausing_with(mut recording: Recording, at_ms: &[u64], length_ms: u64, own: f64) -> Recording {
+pub fn pausing_with(recording: Recording, at_ms: &[u64], length_ms: u64, own: f64) -> Recording {
+    pausing_among(recording, at_ms, length_ms, own, |n| (SECOND, if n % 20 == 0 { 80_000_000 } else { 200_000 }))
+}
+
+/// The same, and when each of its 400 sampled requests was sent, and how long it took, nanoseconds.
+pub fn pausing_among(
+    mut recording: Recording,
+    at_ms: &[u64],
+    length_ms: u64,
+    own: f64,
+    request: impl Fn(u64) -> (u64, u64),
+) -> Recording {
     let gaps = at_ms.iter().map(|ms| Gap {
         from_ns: ms * 1_000_000,
         to_ns: (ms + length_ms) * 1_000_000,
@@ -30,8 +41,8 @@ pub fn pausing_with(mut recording: Recording, at_ms: &[u64], length_ms: u64, own
     });
     recording.requests.push(0, 0, &IntervalRequests { gaps: gaps.collect(), ..IntervalRequests::default() });
     sampled(&mut recording, 400, |n| {
-        let took_ns = if n % 20 == 0 { 80_000_000 } else { 200_000 };
-        Request { ready_ns: SECOND, sent_ns: SECOND, ended_ns: SECOND + took_ns, ..Request::default() }
+        let (sent_ns, took_ns) = request(n);
+        Request { ready_ns: sent_ns, sent_ns, ended_ns: sent_ns + took_ns, ..Request::default() }
     });
     recording
 }

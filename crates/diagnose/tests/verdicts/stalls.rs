@@ -2,15 +2,16 @@
 
 use super::causes_of_real_servers::{stand, with};
 use crate::common::judged::{of, sampled, status};
-use crate::common::stalled::{pausing, pausing_with};
+use crate::common::stalled::{pausing, pausing_among, pausing_with};
 use crate::common::{SECOND, open};
 use diagnose::diagnose;
 use model::Recording;
 use model::finding::{Status, ValidityState};
-use model::plan::Address;
+use model::plan::{Address, Arrivals};
 use model::request::{Gap, IntervalRequests, Request};
 use model::snapshot::{ListenerSample, Outgoing, Role, Switches};
 use model::users::Users;
+use testkit::recordings::steady;
 
 #[test]
 fn the_only_thread_that_did_nothing_while_requests_waited_was_held_whatever_held_it() {
@@ -213,6 +214,26 @@ fn a_loop_that_slept_while_nothing_ended_is_held_also_where_no_call_was_counted(
     assert!(looked_on.starts_with("nobody was answered 6 times") && !looked_on.contains("may be why"), "{looked_on}");
     let took_part = disturbed(0.3);
     assert!(!took_part.contains("nobody was answered") && took_part.contains("may be why"), "{took_part}");
+}
+
+#[test]
+fn pauses_that_held_those_late_by_far_are_said_though_many_more_were_late_by_a_turn() {
+    let at_ms = [500, 1000, 2300, 3900, 4300, 5800];
+    let judged = |length_ms: u64| {
+        let build = open().each(|s| (s.response_ns, s.ok, s.target) = (200_000, 60, vec![(0.01, 0.0)]));
+        let build = build.with(|b| b.plan.pace = steady(60.0, Arrivals::Constant));
+        let recording =
+            pausing_among(with(&build, |_, s| stand(s, "ep_poll")), &at_ms, length_ms, 0.0, |n| match n % 20 {
+                0 => (SECOND, 80_000_000),
+                1..=9 => (SECOND + 200_000_000, 10_000_000),
+                _ => (SECOND, 200_000),
+            });
+        diagnose(&recording).gives.unwrap().text
+    };
+    let told = judged(80);
+    assert!(told.starts_with("nobody was answered 6 times, for 80.0 ms at a time (median)"), "{told}");
+    let brief = judged(15);
+    assert!(!brief.contains("nobody was answered"), "pauses that hold hardly any of it: {brief}");
 }
 
 #[test]

@@ -3,12 +3,15 @@
 
 use super::first_lines::not_valid_for;
 use crate::common::judged::{sampled, with};
-use crate::common::{SECOND, Second, open};
+use crate::common::{SECOND, Second, closed, open};
 use diagnose::diagnose;
 use model::Recording;
-use model::finding::{Standing, WhatGives};
+use model::bpf::{BpfSample, Log2};
+use model::finding::{LossKind, Standing, WhatGives};
+use model::recording::Timeline;
 use model::request::Request;
 use model::snapshot::Role;
+use model::split::{Passage, SplitRequest, TickSplit};
 
 /// Of 400 requests that take 0.1 ms thirteen took so much longer, on a machine where the generator is busy and the target waits for a CPU.
 fn slow_beside_the_generator(excess_ns: u64, change: impl Fn(&mut Second)) -> WhatGives {
@@ -129,4 +132,109 @@ fn waiting_for_a_cpu_with_cores_left_is_no_limit_and_a_line_before_a_full_machin
     assert!(joint.starts_with("sound: ") && joint.contains("; generator 'slow' was kept from running"), "{joint}");
     let few = waits(3_000_000, vec![(0.15, 0.07); 8], 0.3);
     assert_ne!(few.standing, Standing::AtItsLimit, "hardly any wait, and cores are idle: {few:?}");
+}
+
+/// A closed loop on a machine of which the target has so much: each fourth request is late by 3 ms, and of these some by far.
+fn loop_on(threads: &[(f64, f64)], idle_cores: f64, by_far: impl Fn(u64) -> bool) -> Recording {
+    let build = closed().each(|s| {
+        (s.response_ns, s.in_flight, s.busy) = (100_000, 1, 0.2);
+        (s.target, s.idle_cores) = (threads.to_vec(), idle_cores);
+    });
+    let mut recording = build.recording();
+    sampled(&mut recording, 400, |n| {
+        let sent_ns = SECOND + n * 20_000_000;
+        let late_ns = match n % 4 {
+            0 if by_far(n) => 60_000_000,
+            0 => 3_000_000,
+            _ => 0,
+        };
+        Request { ready_ns: sent_ns, sent_ns, ended_ns: sent_ns + 100_000 + late_ns, ordinal: 2, ..Request::default() }
+    });
+    recording
+}
+
+#[test]
+fn requests_of_a_closed_loop_wait_for_a_core_where_none_is_left_and_are_the_machines_limit() {
+    let full = diagnose(&loop_on(&[(0.8, 0.2); 2], 0.05, |_| false)).gives.unwrap();
+    assert_eq!(full.standing, Standing::AtItsLimit, "{full:?}");
+    let begins = "all cores are busy, 1.60 of 2 with the target, so requests wait in it for a core, and not all as long: 25 % of";
+    assert!(full.text.starts_with(begins), "{full:?}");
+    // That some wait far longer than a turn is how the target chooses whom it serves.
+    let unfair = diagnose(&loop_on(&[(0.8, 0.2); 2], 0.05, |n| n % 32 == 0)).gives.unwrap();
+    assert!(unfair.text.starts_with(begins), "{unfair:?}");
+    let others = diagnose(&loop_on(&[(0.4, 0.2); 2], 0.05, |_| false)).gives.unwrap();
+    assert!(!others.text.contains("wait in it for a core"), "most of the cores are somebody else's: {others:?}");
+    let idle = diagnose(&loop_on(&[(0.3, 0.02); 2], 1.2, |_| false)).gives.unwrap();
+    assert!(!idle.text.contains("wait in it for a core"), "{idle:?}");
+}
+
+#[test]
+fn of_many_that_are_late_by_a_turn_and_few_by_far_the_few_are_told_apart() {
+    let text = |by_far: fn(u64) -> bool| diagnose(&loop_on(&[(0.3, 0.02); 2], 1.2, by_far)).gives.unwrap().text;
+    let few = text(|n| n % 32 == 0);
+    assert!(
+        few.contains("25 % of the requests were slow")
+            && few.contains(", 72 % in the 3.2 % that were late by 20.0 ms and more"),
+        "{few}"
+    );
+    assert!(!text(|_| false).contains("that were late by"), "none was");
+    assert!(!text(|_| true).contains("that were late by"), "they all were");
+    // No turn is so long as theirs: it is not for want of a CPU that the load is slow.
+    let room = |by_far: fn(u64) -> bool| diagnose(&loop_on(&[(0.4, 0.2)], 0.6, by_far)).gives.unwrap().standing;
+    assert_eq!(room(|_| false), Standing::BelowItsLimit);
+    assert_eq!(room(|n| n % 32 == 0), Standing::Unexplained);
+    // The generator looked away for as long: which of them were late in the target is not known.
+    let mut away = loop_on(&[(0.3, 0.02); 2], 1.2, |n| n % 32 == 0);
+    away = looked_away(away, 25_000_000);
+    let away = diagnose(&away).gives.unwrap().text;
+    assert!(!away.contains("that were late by"), "{away}");
+}
+
+#[test]
+fn late_ones_between_the_kernels_windows_are_slow_and_what_waits_between_them_for_a_core_is_no_loss() {
+    // What the windows saw took 80 µs of the target's each; in none of them was a request late.
+    let losses = |in_windows: bool, joined_late: bool, idle_cores: f64| {
+        let mut recording = loop_on(&[((2.0 - idle_cores) / 2.0, 0.3); 2], idle_cores, |n| n % 8 == 0);
+        for snapshot in &mut recording.snapshots {
+            let histogram = Log2 { sum: 100 * 80_000, buckets: [vec![0; 17], vec![100]].concat() };
+            let histograms = [("sockets.service_ns".to_owned(), histogram)].into();
+            snapshot.bpf = Some(BpfSample { histograms, ..BpfSample::default() });
+        }
+        recording.totals.in_windows = in_windows.then(Box::default);
+        let sent_ns = SECOND;
+        let ended_ns = sent_ns + if joined_late { 60_000_000 } else { 100_000 };
+        let request = Request { ready_ns: sent_ns, sent_ns, ended_ns, ..Request::default() };
+        let passage =
+            Passage { arrived_ns: sent_ns + 10_000, read_ns: sent_ns + 12_000, written_ns: ended_ns - 10_000 };
+        let joined = SplitRequest { key: 1, below: None, request, passage: Ok(passage) };
+        recording.split.push(&TickSplit { sampled: vec![joined], ..TickSplit::default() });
+        diagnose(&recording).losses.iter().map(|loss| loss.kind).collect::<Vec<_>>()
+    };
+    assert!(losses(true, false, 1.0).contains(&LossKind::Slow));
+    assert!(!losses(false, false, 1.0).contains(&LossKind::Slow), "the kernel looked all along, and saw none");
+    assert!(!losses(true, true, 1.0).contains(&LossKind::Slow), "one of them was looked at");
+    let waits = |idle_cores: f64| {
+        let build =
+            closed().each(|s| (s.target, s.idle_cores) = (vec![((2.0 - idle_cores) / 2.0, 0.1); 2], idle_cores));
+        let mut recording = build.recording();
+        sampled(&mut recording, 400, |n| {
+            let sent_ns = SECOND + n * 20_000_000;
+            let took_ns = if n % 10 == 0 { 90_000_000 } else { 10_000_000 };
+            Request { ready_ns: sent_ns, sent_ns, ended_ns: sent_ns + took_ns, ordinal: 2, ..Request::default() }
+        });
+        diagnose(&recording).losses.iter().any(|loss| loss.kind == LossKind::Waiting)
+    };
+    assert!(!waits(0.8), "both cores were taken whenever nobody stood still");
+    assert!(waits(1.4));
+}
+
+/// The same where the generator looked away for so long at most.
+fn looked_away(mut recording: Recording, ns: u64) -> Recording {
+    let rows = recording.timeline.rows().to_vec();
+    recording.timeline = Timeline::default();
+    for mut row in rows {
+        row.gauges.reap_delay_ns_max = ns;
+        recording.timeline.push(row);
+    }
+    recording
 }
